@@ -10,7 +10,16 @@ import torch
 from scipy.optimize import linprog
 
 from wildcal import load, save
-from wildcal.accuracy import ATC, CBPE, COTT, ESTIMATORS, GDE, AccuracyStatistics, get_estimator
+from wildcal.accuracy import (
+    AC,
+    ATC,
+    CBPE,
+    COTT,
+    ESTIMATORS,
+    GDE,
+    AccuracyStatistics,
+    get_estimator,
+)
 from wildcal.accuracy.transport import transport_prices
 from wildcal.core.exceptions import (
     CalibrationWarning,
@@ -30,6 +39,13 @@ def second_of(name, logits):
         return {}
     noise = np.random.default_rng(8).normal(size=logits.shape)
     return {"second_logits": logits + 1.5 * noise}
+
+
+def mistaken(X):
+    """Predicted classes, the first one wrong."""
+    y = X.argmax(axis=1)
+    y[0] = (y[0] + 1) % X.shape[1]
+    return y
 
 
 @pytest.fixture(scope="module")
@@ -330,10 +346,29 @@ def test_estimates_of_unusual_windows(name, case, estimators, shifted):
 def test_perfect_and_wrong_source_samples():
     X = np.array([[3.0, 0.0], [0.0, 3.0]] * 20)
     right, wrong = np.array([0, 1] * 20), np.array([1, 0] * 20)
-    for y, value in ((right, 1.0), (wrong, 0.0)):
-        found = ATC().fit(X, y).estimate(X[:10])
+    with pytest.warns(CalibrationWarning, match="no source sample is misclassified"):
+        perfect = ATC().fit(X, right)
+    for estimator, value in ((perfect, 1.0), (ATC().fit(X, wrong), 0.0)):
+        found = estimator.estimate(X[:10])
         assert found.value == value
         assert found.low < found.high
+
+
+def test_warning_about_an_error_on_source_samples():
+    X = np.array([[3.0, 0.0], [0.0, 3.0]] * 200)
+    with pytest.warns(CalibrationWarning, match=r"source samples is 0.5\d\d, their accuracy 0.000"):
+        AC().fit(X, 1 - X.argmax(1))
+
+
+@pytest.mark.parametrize("name", ["atc-ne", "atc-mc", "cott"])
+def test_the_estimate_for_tied_source_samples_is_their_accuracy(name):
+    rng = np.random.default_rng(0)
+    votes = rng.binomial(5, 0.6, 2000) / 5
+    y = (rng.random(2000) < votes).astype(int)
+    proba = np.column_stack([1 - votes, votes])
+    accuracy = np.mean(proba.argmax(axis=1) == y)
+    estimator = get_estimator(name).fit(proba, y, input="proba")
+    assert estimator.estimate(proba).value == pytest.approx(accuracy, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -341,9 +376,9 @@ def test_perfect_and_wrong_source_samples():
     [
         (lambda e, X: e.estimate(X[:, :3]), "shape"),
         (lambda e, X: e.estimate(X * np.nan), "finite"),
-        (lambda e, X: GDE().fit(X, X.argmax(1)).estimate(X), "second_logits must be given to GDE"),
+        (lambda e, X: GDE().fit(X, mistaken(X)).estimate(X), "second_logits must be given to GDE"),
         (
-            lambda e, X: GDE().fit(X, X.argmax(1)).estimate(X, second_logits=X[:3]),
+            lambda e, X: GDE().fit(X, mistaken(X)).estimate(X, second_logits=X[:3]),
             "second_logits must have 200 samples, got 3",
         ),
         (lambda e, X: ATC(score="margin").fit(X, X.argmax(1)), "score must be one of"),

@@ -217,3 +217,10 @@ def test_samples_are_needed(kind):
     )
     with pytest.raises(InputError, match="must be samples"):
         kind().fit(X, y).adapt(statistics)
+
+
+def test_matching_warns_about_windows_that_are_too_small_for_the_estimator():
+    X, y = draw(2000, EQUAL)
+    calibrator = ConfidenceMatching(estimator=COT()).fit(X, y)
+    with pytest.warns(CalibrationWarning, match="cot needs windows of at least 512 samples"):
+        calibrator.adapt(X[:100])

@@ -24,6 +24,8 @@ from wildcal.core.validation import (
 
 # The 97.5 % quantile of the normal distribution: intervals of 95 %.
 _Z: Final = 1.959963984540054
+# `fit` warns about a larger error on source samples.
+_LARGE_ERROR: Final = 0.05
 # Weight of the default relative error, in domains.
 _DEFAULT_DOMAINS: Final = 2.0
 
@@ -167,9 +169,10 @@ class AccuracyEstimator(ABC):
             The label of the in-distribution domain. Default: 0 or "source".
         """
         samples = check_samples(X, y, input=input, domain=domain, source_domain=source_domain)
-        for message in samples.warnings:
+        self.fit_samples(samples, input=input)
+        for message in (*samples.warnings, *self._source_notes()):
             warn(f"{type(self).__name__}: {message}")
-        return self.fit_samples(samples, input=input)
+        return self
 
     def fit_samples(self, samples: Samples, *, input: str = "logits") -> Self:
         """Fit on checked samples and return self."""
@@ -256,6 +259,21 @@ class AccuracyEstimator(ABC):
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in own.items())})"
 
+    def _source_notes(self) -> list[str]:
+        """Return warnings about source samples."""
+        if self.source_accuracy_ == 1:
+            return [
+                "no source sample is misclassified. Are these samples of the training set? Try"
+                " held-out samples."
+            ]
+        chance = 4 * np.sqrt(self.error_variance_ / self.n_source_)
+        if abs(self.source_value_ - self.source_accuracy_) <= max(chance, _LARGE_ERROR):
+            return []
+        return [
+            f"the estimate for the source samples is {self.source_value_:.3f}, their accuracy"
+            f" {self.source_accuracy_:.3f}; other estimates have at least this error. Try ATC."
+        ]
+
     def _check_window(self, p: FloatArray) -> None:
         """Warn if a window contradicts an assumption of the method."""
 
@@ -268,11 +286,6 @@ class AccuracyEstimator(ABC):
 
     def _correct(self, p: FloatArray, samples: Samples) -> Any:
         return samples.y == (1 if self.input_ == "confidence" else p.argmax(axis=1))
-
-    def _threshold(self, scores: FloatArray) -> float:
-        """Return the score that as many source samples reach as are classified correctly."""
-        n_wrong = round(len(scores) * (1 - self.source_accuracy_))
-        return float(np.append(np.sort(scores), np.inf)[n_wrong])
 
     def _checked(self, X: Any) -> FloatArray:
         check_column_names(X, self.feature_names_in_)

@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from wildcal.accuracy.base import AccuracyEstimator
+from wildcal.accuracy.threshold import fit_threshold, share_above
 from wildcal.accuracy.transport import transport_prices
 from wildcal.core.arrays import Array, FloatArray, IntArray
 from wildcal.core.validation import warn
@@ -112,21 +113,25 @@ class COTT(COT):
     Attributes
     ----------
     threshold_
-        Samples with at least this p[i, y_i] count as right.
+        Samples with at least this p[i, y_i] count as right, less rounding.
+    tie_share_
+        What a sample at the threshold counts, below 1 if many source samples are there.
     """
 
     name = "cott"
     title = "thresholded confidence optimal transport"
 
     threshold_: float = field(init=False)
+    tie_share_: float = field(init=False, default=1.0)
 
     def _fit(self, p: FloatArray, y: IntArray) -> None:
         super()._fit(p, y)
-        self.threshold_ = self._threshold(self._gains(p)) - _ROUNDING
+        fitted = fit_threshold(self._gains(p), self.source_accuracy_, _ROUNDING)
+        self.threshold_, self.tie_share_ = fitted
 
     def _gains(self, p: FloatArray) -> Array:
         assigned = (p - transport_prices(p, self.prior_)).argmax(axis=1)
         return p[np.arange(len(p)), assigned]
 
     def _values(self, p: FloatArray, second_logits: FloatArray | None = None) -> Array:
-        return (self._gains(p) >= self.threshold_).astype(np.float64)
+        return share_above(self._gains(p), self.threshold_, self.tie_share_, _ROUNDING)

@@ -13,6 +13,28 @@ from wildcal.core.validation import check_choice
 _ROUNDING: Final = 1e-9
 
 
+def fit_threshold(
+    scores: FloatArray, accuracy: float, rounding: float = _ROUNDING
+) -> tuple[float, float]:
+    """Return the threshold of `share_above`, and what a score at it counts.
+
+    The mean of `share_above` of these scores is the accuracy, also where scores are equal.
+    """
+    n_right = round(len(scores) * accuracy)
+    threshold = float(np.append(np.sort(scores), np.inf)[len(scores) - n_right]) - rounding
+    n_above = int((scores >= threshold + 2 * rounding).sum())
+    n_tied = int((scores >= threshold).sum()) - n_above
+    return threshold, (n_right - n_above) / max(n_tied, 1)
+
+
+def share_above(
+    scores: FloatArray, threshold: float, tie_share: float, rounding: float = _ROUNDING
+) -> Array:
+    """Return 1 for scores above the threshold, `tie_share` for those at it, and 0 below."""
+    share = np.where(scores >= threshold, tie_share, 0.0)
+    return np.where(scores >= threshold + 2 * rounding, 1.0, share)
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class ATC(AccuracyEstimator):
     """Average thresholded confidence: the share of samples with a score of at least t.
@@ -28,7 +50,9 @@ class ATC(AccuracyEstimator):
     Attributes
     ----------
     threshold_
-        t.
+        t, less rounding.
+    tie_share_
+        What a sample with a score of t counts, below 1 if many source samples have it.
 
     Notes
     -----
@@ -48,6 +72,7 @@ class ATC(AccuracyEstimator):
 
     score: Literal["entropy", "confidence"] = "entropy"
     threshold_: float = field(init=False)
+    tie_share_: float = field(init=False, default=1.0)
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -58,7 +83,7 @@ class ATC(AccuracyEstimator):
         check_choice("score", self.score, ("entropy", "confidence"))
 
     def _fit(self, p: FloatArray, y: IntArray) -> None:
-        self.threshold_ = self._threshold(self._scores(p)) - _ROUNDING
+        self.threshold_, self.tie_share_ = fit_threshold(self._scores(p), self.source_accuracy_)
 
     def _scores(self, p: FloatArray) -> Array:
         if self.score == "confidence" or p.shape[1] == 1:
@@ -66,4 +91,4 @@ class ATC(AccuracyEstimator):
         return (p * np.log(np.maximum(p, 1e-300))).sum(axis=1)
 
     def _values(self, p: FloatArray, second_logits: FloatArray | None = None) -> Array:
-        return (self._scores(p) >= self.threshold_).astype(np.float64)
+        return share_above(self._scores(p), self.threshold_, self.tie_share_)

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from wildcal.calibrators._class_notes import absent_class_notes
 from wildcal.calibrators.temperature import TemperatureFit
 from wildcal.core.arrays import BLOCK_ENTRIES, LOG_TINY, Array, FloatArray, IntArray
 from wildcal.core.calibrator import FitInfo
@@ -123,7 +124,8 @@ def fit_softmax_regression(
         objective = _Objective(x, data, penalty, center)
         before, found = _minimize(objective, start, _Coordinates(objective, start, fixed, tied))
     weights = found.x[:, 0] if objective.diagonal else found.x[:, :-1]
-    return weights.copy(), found.x[:, -1].copy(), ts.info("nll + penalty", before, found)
+    info = ts.next_info("nll + penalty", before, found, *absent_class_notes(data))
+    return weights.copy(), found.x[:, -1].copy(), info
 
 
 class _Objective:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import array_api_compat.numpy as np_compat
 import numpy as np
 
+from wildcal.calibrators._class_notes import absent_class_notes
 from wildcal.core.arrays import (
     BLOCK_ENTRIES,
     Array,
@@ -41,6 +42,10 @@ _MAX_SAMPLE_GAIN: Final = math.log(2)
 _MIN_WEIGHT: Final = 1e-3
 # Features keep a tenth of their spread where the slope of `ts` is near 0 or negative.
 _MIN_SCALE: Final = 0.1
+# Part of the samples beyond each end of the range of r.
+_TAIL: Final = 0.005
+# Smaller log-probabilities are those of masked classes.
+_MASKED: Final = -9e3
 # Larger numbers of classes make a member slow and gain little.
 _MAX_VECTOR, _MAX_MATRIX = 250, 32
 # Weights come from at most so many samples.
@@ -103,6 +108,7 @@ class _Curve(_Scale):
     def __init__(self, x: FloatArray):
         super().__init__(x)
         r, self.top = _curve_terms(np_compat, x)
+        self.r = r[:, 0]
         self.h = np.hstack([np.ones_like(r), r - 0.5, r * r - 0.5])
 
     def ridge(self) -> tuple[FloatArray, FloatArray]:
@@ -232,7 +238,8 @@ def _minimize(
     while not converged and n_iter < _MAX_ITER:
         step = inverse_hessian(q) @ gradient
         gain = float(gradient @ step)
-        size = min(1.0, 1.0 / max(np.abs(step).max(), 1e-9))  # the parameters are near 1 or 0
+        # The parameters are near 1 or 0, unless the logits have another unit.
+        size = min(1.0, max(1.0, np.abs(t).max()) / max(np.abs(step).max(), 1e-9))
         new, gradient, q = evaluate(t - size * step)
         while new > value - 1e-4 * size * gain and size >= 1e-9:
             size /= 2
@@ -334,6 +341,9 @@ class AutoCalibrator(Calibrator):
         b, at least 0.1, and u of the features x.
     curve_
         a and d, shape (6,), or None.
+    curve_range_
+        Range of r. Values beyond it, half a per cent of the samples at either end, count as its
+        ends: a quadratic function is fitted to few samples there, and to none beyond.
     vector_
         v and c, shape (2, K), or None.
     matrix_
@@ -364,6 +374,7 @@ class AutoCalibrator(Calibrator):
     scale_: float = field(init=False)
     uniform_: float = field(init=False)
     curve_: FloatArray | None = field(init=False)
+    curve_range_: tuple[float, float] = field(init=False, default=(-math.inf, math.inf))
     vector_: FloatArray | None = field(init=False)
     matrix_: FloatArray | None = field(init=False)
     log_floor_: float = field(init=False)
@@ -372,8 +383,9 @@ class AutoCalibrator(Calibrator):
         y, w, k, n = data.y, data.weight, data.n_classes, float(data.weight.sum())
         index = np.arange(len(y)), y
         z = np.asfortranarray(data.logits)  # NumPy adds up columns faster than rows
-        p = softmax(np_compat, z)
-        self.log_floor_ = math.log(max(min(float(p[p > 0].min()) / 2, 0.1 / k), 1e-300))
+        x = log_softmax(np_compat, z)
+        smallest = float(x.min(initial=0.0, where=x > _MASKED))
+        self.log_floor_ = min(smallest - math.log(2), math.log(0.1 / k))
         x = self._log_proba(np_compat, z)
         p = np.exp(x)
         correct = x.argmax(axis=1) == y
@@ -404,7 +416,10 @@ class AutoCalibrator(Calibrator):
         self.slope_, self.uniform_ = float(fits[0][0].t[0]), 1 / (1 + n)
         self.scale_ = max(self.slope_, _MIN_SCALE)
         features = _features(np_compat, x, self.scale_, self.uniform_)
-        fits.append(fit(_Curve(features)))
+        curve = _Curve(features)
+        fits.append(fit(curve))
+        tails = np.quantile(curve.r, (_TAIL, 1 - _TAIL), weights=w, method="inverted_cdf")
+        self.curve_range_ = float(tails[0]), float(tails[1])
         if k <= _MAX_VECTOR:
             fits.append(fit(_Vector(features)))
         if k <= _MAX_MATRIX and n >= 2 * k:
@@ -412,16 +427,18 @@ class AutoCalibrator(Calibrator):
         log_p = np.array([x[index][seen], *(each[1] for each in fits)])
         w = w[seen] * (n / w[seen].sum())
         self._set_weights(_safe_weights(log_p, w), [each[0].t for each in fits])
-        note = (
-            "classes with larger logits are correct less often. Do the labels match the columns of"
-            " X?"
-        )
+        notes = absent_class_notes(data) if self.weights_[3:].any() else []
+        if self.slope_ < 0:
+            notes.append(
+                "classes with larger logits are correct less often. Do the labels match the columns"
+                " of X?"
+            )
         return FitInfo(
             loss_before=-float(w @ log_p[0]) / n,
             loss_after=-float(w @ np.log(self.weights_[: len(log_p)] @ np.exp(log_p))) / n,
             n_iter=sum(each[0].n_iter for each in fits),
             converged=all(each[0].converged for each in fits),
-            warnings=(note,) if self.slope_ < 0 else (),
+            warnings=tuple(notes),
             message="The loss after the fit is that of approximate leave-one-out predictions."
             + (" Domains are not used." if data.domain is not None else ""),
         )
@@ -456,7 +473,7 @@ class AutoCalibrator(Calibrator):
         x = _features(xp, x, self.scale_, self.uniform_)
         if self.curve_ is not None:
             r, top = _curve_terms(xp, x)
-            c = self.curve_
+            r, c = clip(xp, r, *self.curve_range_), self.curve_
             a = c[0] + c[1] * (r - 0.5) + c[2] * (r * r - 0.5)
             d = c[3] + c[4] * (r - 0.5) + c[5] * (r * r - 0.5)
             p = p + weights[2] * softmax(xp, a * x + d * top)

@@ -223,7 +223,7 @@ class EnergyScaling(TemperatureCalibrator):
         self.temperature_, (self.theta1_, self.theta2_) = ts.temperature, theta
         self.correct_mean_, self.correct_std_ = densities[0] or (None, None)
         self.incorrect_mean_, self.incorrect_std_ = densities[1] or (None, None)
-        return ts.info("mse", before, solution, *self._notes(energy, *densities))
+        return ts.next_info("mse", before, solution, *self._notes(energy, *densities))
 
     def _notes(
         self, energy: FloatArray, correct: Gaussian | None, incorrect: Gaussian | None

@@ -1,6 +1,6 @@
 """Ensemble temperature scaling: a mixture of three distributions (Zhang et al., 2020)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import array_api_compat.numpy as np_compat
@@ -155,7 +155,7 @@ class EnsembleTemperatureScaling(Calibrator):
             before = -float(np.average(np.log(raw), weights=data.weight))
         if self.weights_[2] > _MAX_UNIFORM:
             self.weights_ = np.array([0.0, 1 - _MAX_UNIFORM, _MAX_UNIFORM])
-        return FitInfo(self.loss, before, after, ts.n_iter, ts.converged, warnings=ts.warnings)
+        return replace(ts.info, loss=self.loss, loss_before=before, loss_after=after)
 
     def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
         """Return w0 softmax(z / T) + w1 softmax(z) + w2 / K."""

@@ -57,7 +57,7 @@ def fit_softplus_line(
     if ts.at_bound:  # there T is cut off and its slope is 0
         found.append(objective.minimize(np.array([inverse_softplus(1.0), 0.0]), **box))
     best = min(found, key=lambda solution: solution.value)
-    return float(best.x[0]), float(best.x[1]), ts.info(loss, before, best)
+    return float(best.x[0]), float(best.x[1]), ts.next_info(loss, before, best)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -1,12 +1,14 @@
 """IROvA and IROvATS: one isotonic regression for each class (Zadrozny and Elkan, 2002)."""
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import array_api_compat.numpy as np_compat
 import numpy as np
 
+from wildcal.calibrators._class_notes import absent_class_notes
 from wildcal.calibrators._isotonic import fit_isotonic, normalized
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, fit_temperature
 from wildcal.core.arrays import Array, FloatArray, in_blocks, softmax
@@ -89,14 +91,14 @@ class IsotonicOneVsRest(Calibrator):
         if self.temperature:
             ts = fit_temperature(data, loss="mse", bounds=self.bounds)
             self.temperature_ = ts.temperature
-            info = FitInfo("mse", n_iter=ts.n_iter, converged=ts.converged, warnings=ts.warnings)
+            info = replace(ts.info, loss_before=math.nan, loss_after=math.nan)
         p = in_blocks(partial(softmax, np_compat, temperature=self.temperature_), data.logits)
         tables: list[tuple[FloatArray, ...]] = []
         for k, column in enumerate(np.ascontiguousarray(p.T)):
             knots, values = fit_isotonic(column, data.y == k, data.weight)
             tables.append((knots, values, slopes(knots, values)))
         self.knots_, self.values_, self.slopes_ = stack(tables)
-        return info
+        return replace(info, warnings=(*info.warnings, *absent_class_notes(data)))
 
     def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
         """Return f_k(softmax(z / T)_k), normalized."""

@@ -6,11 +6,13 @@ class 1, and class 0 has its complement.
 
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import combinations
 from typing import Any, Final, Literal, TypeAlias
 
 import array_api_compat.numpy as np_compat
 import numpy as np
 
+from wildcal.calibrators._class_notes import absent_class_notes
 from wildcal.core.arrays import (
     LOG_TINY,
     Array,
@@ -26,9 +28,8 @@ from wildcal.core.optimize import Solution, newton
 from wildcal.core.validation import Samples, check_choice
 
 Parameters: TypeAlias = Literal["abm", "am", "ab"]
-Box: TypeAlias = tuple[FloatArray, FloatArray]
-# Reached only if a class can be told from the rest by its probability alone.
-_MAX_COEFFICIENT: Final = 1e3
+# Part of the variance of columns of a design that is taken for rounding.
+_MIN_VARIANCE: Final = 1e-6
 _MAX_ITER: Final = 100
 # Beta calibration keeps probabilities this far from 0 and 1.
 _LOG_EPS: Final = float(np.log(np.finfo(np.float64).eps))
@@ -46,16 +47,20 @@ def log_proba_and_rest(xp: Any, z: Array) -> tuple[Array, Array]:
 
 
 def fit_logistic(
-    design: FloatArray, target: FloatArray, weight: FloatArray, start: FloatArray, box: Box
+    design: FloatArray, target: FloatArray, weight: FloatArray, start: FloatArray
 ) -> Solution:
-    """Return the coefficients in a box with the smallest log loss of sigmoid(design @ x).
+    """Return the coefficients with the smallest log loss of sigmoid(design @ x).
 
     Targets are numbers in [0, 1].
     """
     share = weight / weight.sum()
-    # Newton's method works on columns of mean square 1.
+    # Newton's method works on uncorrelated columns of mean square 1: log p and log(1 - p) are
+    # almost proportional if all probabilities are similar.
     size = np.sqrt(np.maximum(share @ (design * design), 1e-30))
     design = design / size
+    gram = (design.T * share) @ design + _MIN_VARIANCE * np.eye(len(size))
+    root = np.linalg.cholesky(gram).T
+    design = design @ np.linalg.inv(root)
 
     def objective(x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         t = design @ x
@@ -68,9 +73,31 @@ def fit_logistic(
         return value, design.T @ (share * (p - target)), hessian
 
     # At coefficients of 0 no sample is certain, so there is always a slope to follow.
-    first = min((start * size, 0 * start), key=lambda x: objective(x)[0])
-    found = newton(objective, first, *(bound * size for bound in box), max_iter=_MAX_ITER)
-    return replace(found, x=found.x / size, value=found.value - 1)
+    first = min((root @ (start * size), 0 * start), key=lambda x: objective(x)[0])
+    no_bound = np.full(len(size), np.inf)
+    found = newton(objective, first, -no_bound, no_bound, max_iter=_MAX_ITER)
+    return replace(found, x=np.linalg.solve(root, found.x) / size, value=found.value - 1)
+
+
+def fit_nonnegative(
+    design: FloatArray, target: FloatArray, weight: FloatArray, start: FloatArray
+) -> Solution:
+    """Return the solution of `fit_logistic` with coefficients >= 0 where `start` is not 0.
+
+    The loss is convex: with as few of these at 0 as possible, the best minimum is the solution.
+    """
+    slopes, found = np.flatnonzero(start), []
+    for n_zeros in range(len(slopes) + 1):
+        for zeros in combinations(slopes, n_zeros):
+            free = np.setdiff1d(np.arange(len(start)), zeros)
+            solution = fit_logistic(design[:, free], target, weight, start[free])
+            x = np.zeros(len(start))
+            x[free] = solution.x
+            if (x[slopes] >= 0).all():
+                found.append(replace(solution, x=x))
+        if found:
+            break
+    return min(found, key=lambda solution: solution.value)
 
 
 def smoothed_target(positive: Any, weight: FloatArray) -> FloatArray:
@@ -80,7 +107,7 @@ def smoothed_target(positive: Any, weight: FloatArray) -> FloatArray:
 
 
 def fit_curves(
-    data: Samples, features: FloatArray, expand: FloatArray, box: Box, *, smoothed: bool
+    data: Samples, features: FloatArray, expand: FloatArray, *, platt: bool
 ) -> tuple[FloatArray, FitInfo]:
     """Return the coefficients of the curve of each class, and the record of the fits.
 
@@ -94,10 +121,8 @@ def fit_curves(
         Shape (n_samples, n_classes, m); their sum is the log-odds of the classifier.
     expand
         Coefficients of features and intercept per free parameter, shape (m + 1, n_free).
-    box
-        Bounds of the free parameters.
-    smoothed
-        Whether targets are those of `smoothed_target`, not 0 and 1.
+    platt
+        Targets are those of `smoothed_target`, not 0 and 1, and slopes may be negative.
     """
     n, k, m = features.shape
     start = np.asarray(expand[:m].any(axis=0), dtype=np.float64)  # slopes of 1 change nothing
@@ -106,10 +131,11 @@ def fit_curves(
     for each in (1,) if k == 2 else range(k):
         is_class = data.y == each
         target = is_class.astype(np.float64)
-        if smoothed or target.min() == target.max():
+        if platt or target.min() == target.max():
             target = smoothed_target(is_class, data.weight)
         design = np.column_stack([features[:, each], np.ones(n)]) @ expand
-        found = fit_logistic(design, target, data.weight, start, box)
+        fit = fit_logistic if platt else fit_nonnegative
+        found = fit(design, target, data.weight, start)
         coefficients[each] = expand @ found.x
         solutions.append(found)
         t = features[:, each].sum(axis=1)
@@ -122,6 +148,7 @@ def fit_curves(
         sum(s.value for s in solutions),
         max(s.n_iter for s in solutions),
         all(s.converged for s in solutions),
+        warnings=tuple(absent_class_notes(data)),
     )
     return coefficients, info
 
@@ -169,8 +196,7 @@ class PlattScaling(Calibrator):
 
     def _fit(self, data: Samples) -> FitInfo:
         log_odds = in_blocks(partial(_log_odds, np_compat), data.logits)[:, :, None]
-        box = np.full(2, -np.inf), np.full(2, np.inf)
-        curves, info = fit_curves(data, log_odds, np.eye(2), box, smoothed=True)
+        curves, info = fit_curves(data, log_odds, np.eye(2), platt=True)
         self.slope_, self.intercept_ = curves.T.copy()
         return info
 
@@ -239,10 +265,8 @@ class BetaCalibration(Calibrator):
             "am": np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
             "ab": np.array([[1.0, 0.0], [0.0, 1.0], [log_2, -log_2]]),
         }[self.parameters]
-        upper = np.full(expand.shape[1], _MAX_COEFFICIENT)
-        lower = np.where(expand[:2].any(axis=0), 0.0, -_MAX_COEFFICIENT)
         logs = in_blocks(lambda z: np.stack(_beta_logs(np_compat, z), axis=2), data.logits)
-        curves, info = fit_curves(data, logs, expand, (lower, upper), smoothed=False)
+        curves, info = fit_curves(data, logs, expand, platt=False)
         self.a_, self.b_, self.c_ = curves.T.copy()
         return info
 

@@ -162,7 +162,7 @@ class ParameterizedTemperatureScaling(TemperatureCalibrator):
         # Status 2: the line search ended at the rounding of the loss.
         converged = result.status == 0 or bool(np.abs(result.jac).max() < 1e-4)
         found = Solution(result.x, float(result.fun), int(result.nit), converged)
-        return ts.info("mse + penalty", ts.loss_after, found)
+        return ts.next_info("mse + penalty", ts.info.loss_after, found)
 
     def _start(self, varies: Any, output: float) -> FloatArray:
         """Return seeded weights with about one output for every input."""

@@ -1,7 +1,7 @@
 """Spline calibration: a cubic spline through the cumulative error (Gupta et al., 2021)."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from wildcal.core.arrays import Array, FloatArray
 from wildcal.core.calibrator import FitInfo, TopLabelCalibrator
 from wildcal.core.piecewise import interpolate, pad, slopes
 from wildcal.core.validation import Samples, check_number
+
+# Parts of a tie that is wider than half the distance of two knots.
+_TIE_PARTS: Final = 100
 
 
 def fit_spline(
@@ -25,13 +28,18 @@ def fit_spline(
         return -x, accuracy
     if correct.all() or not correct.any():  # the accuracy is known, a spline only approximates it
         return -x[[-1]], accuracy[[-1]]
-    confidence, mass = 1 + x, np.cumsum(w)
+    confidence = 1 + x
+    n_parts = np.where(w * n_knots > 0.5 * w.sum(), _TIE_PARTS, 1)
+    score = np.repeat(np.arange(len(x)), n_parts)
+    w = (w / n_parts)[score]
+    mass = np.cumsum(w)
     t = (mass - mass[0]) / (mass[-1] - mass[0])
-    error = np.cumsum(w * (accuracy - confidence)) / mass[-1]
+    error = np.cumsum(w * (accuracy - confidence)[score]) / mass[-1]
     basis = CubicSpline(np.linspace(0, 1, n_knots), np.eye(n_knots), bc_type="natural")
     root = np.sqrt(w)
     at_knots = np.linalg.lstsq(basis(t) * root[:, None], error * root, rcond=None)[0]
-    return -x[::-1], (confidence + basis(t, 1) @ at_knots)[::-1]
+    slope = np.bincount(score, basis(t, 1) @ at_knots) / n_parts
+    return -x[::-1], (confidence + slope)[::-1]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -58,8 +66,9 @@ class SplineCalibration(TopLabelCalibrator):
     -----
     Samples of equal confidence are one point, after the last of them, with their common weight:
     t = (W_i - W_0) / (W_N - W_0) in cumulative weights W. Without ties and weights this is the
-    published i / (N - 1). If all samples are right, or none, q is 1 or 0. The published code swaps
-    the two weights of the interpolation between samples; here they are in order.
+    published i / (N - 1). A tie that is wide, compared to the distance of the knots, enters as 100
+    points on a line. If all samples are right, or none, q is 1 or 0. The published code swaps the
+    two weights of the interpolation between samples; here they are in order.
 
     References
     ----------

@@ -4,7 +4,6 @@ Berta, Holzmüller, Jordan and Bach, "Structured matrix scaling for multi-class 
 2026, as in the package probmetrics from version 1.1 on.
 """
 
-from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -35,19 +34,17 @@ class _StructuredScaling(Calibrator):
     uniform_: float = field(init=False)
     intercept_: FloatArray = field(init=False)
 
-    @abstractmethod
-    def _penalty(self, data: Samples) -> tuple[FloatArray, FloatArray]:
-        """Return penalty and center of `fit_softmax_regression`."""
-
     def _check_options(self) -> None:
         check_penalty(ridge=self.ridge)
 
-    def _fit_map(self, data: Samples) -> tuple[FloatArray, FitInfo]:
+    def _fit_map(
+        self, data: Samples, penalty: FloatArray, center: FloatArray
+    ) -> tuple[FloatArray, FitInfo]:
         """Set all but the slopes; return these and the record of the fit."""
         ts = fit_temperature(data)
         self.temperature_, self.uniform_ = ts.temperature, uniform_part(data)
         x = in_blocks(partial(self._log_mix, np_compat), data.logits)
-        slopes, self.intercept_, info = fit_softmax_regression(x, data, *self._penalty(data), ts)
+        slopes, self.intercept_, info = fit_softmax_regression(x, data, penalty, center, ts)
         return slopes, info
 
     def _log_mix(self, xp: Any, z: Array) -> Array:
@@ -95,11 +92,9 @@ class StructuredVectorScaling(_StructuredScaling):
 
     scale_: FloatArray = field(init=False)
 
-    def _penalty(self, data: Samples) -> tuple[FloatArray, FloatArray]:
-        return diagonal_penalty(data, self.ridge, 1.0)
-
     def _fit(self, data: Samples) -> FitInfo:
-        self.scale_, info = self._fit_map(data)
+        penalty, center = diagonal_penalty(data, self.ridge, 1.0)
+        self.scale_, info = self._fit_map(data, penalty, center)
         return info
 
     def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
@@ -143,12 +138,10 @@ class StructuredMatrixScaling(_StructuredScaling):
 
     matrix_: FloatArray = field(init=False)
 
-    def _penalty(self, data: Samples) -> tuple[FloatArray, FloatArray]:
-        k, strength = data.n_classes, self.ridge * data.n_classes / float(data.weight.sum())
-        return matrix_penalty(data, self.ridge, 1.0, strength * (k - 1), strength)
-
     def _fit(self, data: Samples) -> FitInfo:
-        self.matrix_, info = self._fit_map(data)
+        k, strength = data.n_classes, self.ridge * data.n_classes / float(data.weight.sum())
+        penalty, center = matrix_penalty(data, self.ridge, 1.0, strength * (k - 1), strength)
+        self.matrix_, info = self._fit_map(data, penalty, center)
         return info
 
     def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:

@@ -35,36 +35,22 @@ def bounds_of(bounds: Bounds) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class TemperatureFit:
-    """A fitted temperature and its loss."""
+    """A fitted temperature."""
 
     temperature: float
-    loss_before: float
-    loss_after: float
-    n_iter: int
-    converged: bool
+    info: FitInfo
     at_bound: bool
     bounds: tuple[float, float]
 
-    def info(self, loss: str, before: float, found: Solution, *warnings: str) -> FitInfo:
+    def next_info(self, loss: str, before: float, found: Solution, *warnings: str) -> FitInfo:
         """Return the record of a fit that started from this temperature."""
         return FitInfo(
             loss,
             before,
             found.value,
-            self.n_iter + found.n_iter,
-            self.converged and found.converged,
-            warnings=(*self.warnings, *warnings),
-        )
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """A warning if the temperature ended at the edge of its range."""
-        if not self.at_bound:
-            return ()
-        return (
-            f"the temperature {self.temperature:g} is at its bound. Are the samples all correct,"
-            " all wrong, or part of the training set? Try wider bounds if the logits have another"
-            " unit.",
+            self.info.n_iter + found.n_iter,
+            self.info.converged and found.converged,
+            warnings=(*self.info.warnings, *warnings),
         )
 
 
@@ -85,15 +71,17 @@ def fit_temperature(
     if solution.value < _NO_LOSS and (at_lower := objective.value(lower)) <= solution.value:
         solution = replace(solution, x=lower, value=at_lower)
     log_t = float(solution.x[0])
-    return TemperatureFit(
-        temperature=float(np.clip(np.exp(log_t), low, high)),
-        loss_before=objective.value(np.zeros(1)),
-        loss_after=solution.value,
-        n_iter=solution.n_iter,
-        converged=solution.converged,
-        at_bound=bool(log_t <= lower[0] or log_t >= upper[0]),
-        bounds=(low, high),
+    temperature = float(np.clip(np.exp(log_t), low, high))
+    at_bound = bool(log_t <= lower[0] or log_t >= upper[0])
+    note = (
+        f"the temperature {temperature:g} is at its bound. Are the samples all correct, all wrong,"
+        " or part of the training set? Try wider bounds if the logits have another unit."
     )
+    before, warnings = objective.value(np.zeros(1)), (note,) if at_bound else ()
+    info = FitInfo(
+        loss, before, solution.value, solution.n_iter, solution.converged, warnings=warnings
+    )
+    return TemperatureFit(temperature, info, at_bound, (low, high))
 
 
 def _grid_start(data: Samples, low: float, high: float) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -158,8 +146,7 @@ class TemperatureScaling(TemperatureCalibrator):
     def _fit(self, data: Samples) -> FitInfo:
         fit = fit_temperature(data, loss=self.loss, bounds=self.bounds)
         self.temperature_ = fit.temperature
-        info = self.loss, fit.loss_before, fit.loss_after, fit.n_iter, fit.converged
-        return FitInfo(*info, warnings=fit.warnings)
+        return fit.info
 
     def _temperatures(self, xp: Any, z: Array, *inputs: Array) -> float:
         return self.temperature_

@@ -1,6 +1,6 @@
 """Temperature scaling mixed with a small part of the uniform distribution (Berta et al., 2025)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -68,7 +68,7 @@ class TemperatureMix(Calibrator):
         p_y = np.exp(-temperature_losses(data.logits, data.y, np.array(ts.temperature), "nll"))
         mixed = (1 - self.uniform_) * p_y + self.uniform_ / data.n_classes
         after = float(np.average(-np.log(mixed), weights=data.weight))
-        return FitInfo("nll", ts.loss_before, after, ts.n_iter, ts.converged, warnings=ts.warnings)
+        return replace(ts.info, loss_after=after)
 
     def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
         """Return (1 - e) softmax(z / T) + e / K."""

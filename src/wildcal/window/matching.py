@@ -38,7 +38,7 @@ class ConfidenceMatching(WindowCalibrator):
         An accuracy estimator, such as `ATC()` or `COT()`. An unfitted one is fitted. Its
         assumptions about windows hold here as well. Default: `ATC()`.
     min_window
-        Smaller windows get the base.
+        Smaller windows get the base. Windows that are too small for the estimator give a warning.
 
     Attributes
     ----------
@@ -97,6 +97,13 @@ class ConfidenceMatching(WindowCalibrator):
         p = self._unadjusted(X, knn_distances)
         if len(p) < self.min_window:
             return self.no_adjustment
+        least = self.estimator_.min_window
+        if len(p) < least:
+            warn(
+                f"ConfidenceMatching: {self.estimator_.name} needs windows of at least {least}"
+                f" samples, got {len(p)}. Try a larger window, or min_window={least}.",
+                level=4,
+            )
         column = 1 if self.input_ == "confidence" else None
         window = X.compute() if is_dask_array(X) else X
         accuracy = self.estimator_.estimate(window).value
