@@ -260,6 +260,11 @@ def test_warnings_about_few_mistakes_and_class_frequencies():
     assert text.endswith("The method cannot correct this. Try 'auto' or 'vector'.")
 
 
+def test_wrong_predictions_of_low_confidence_are_mistakes():
+    confidence, right = np.full(100, 0.3), np.arange(100) < 10
+    assert warned(TemperatureScaling(), confidence, right, input="confidence") == []
+
+
 def test_data_frames():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(Z, columns=["cat", "dog", "eel"])

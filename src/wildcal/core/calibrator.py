@@ -17,7 +17,7 @@ from wildcal.core import arrays
 from wildcal.core.arrays import Array, device
 from wildcal.core.conversion import to_logits
 from wildcal.core.exceptions import ConvergenceWarning, InputError, NotFittedError
-from wildcal.core.profile import Profile
+from wildcal.core.profile import Profile, make_profile
 from wildcal.core.validation import (
     Samples,
     check_column_names,
@@ -176,11 +176,14 @@ class Calibrator(ABC):
         info = self._fit(samples)
         self._check_finite()
         source = samples.subset(samples.is_source)
-        predicted = source.logits.argmax(axis=1)
-        self.profile_ = _make_profile(source, predicted, input)
-        n_wrong = int((predicted != source.y).sum())
-        notes = [*samples.warnings, *info.warnings, *self._mistake_notes(n_wrong)]
-        notes += self._frequency_notes(source)
+        self.profile_ = make_profile(source, input)
+        n_wrong = round((1 - self.profile_.accuracy) * len(source))
+        notes = [
+            *samples.warnings,
+            *info.warnings,
+            *self._mistake_notes(n_wrong),
+            *self._frequency_notes(source),
+        ]
         self.fit_info_ = replace(
             info,
             n_samples=len(samples),
@@ -264,7 +267,8 @@ class Calibrator(ABC):
     def describe(self) -> str:
         """Return the fitted numbers in words."""
         self.check_is_fitted()
-        own = [f.name for f in fields(self) if not f.init and f.name not in _SHARED_FIELDS]
+        shared = {f.name for f in fields(Calibrator)}
+        own = [f.name for f in fields(self) if not f.init and f.name not in shared]
         return "; ".join(f"{name}: {_brief(getattr(self, name))}" for name in own)
 
     def check_is_fitted(self) -> None:
@@ -281,14 +285,17 @@ class Calibrator(ABC):
         """Raise InputError if an option has a value that is not allowed."""
 
     def _apply(self, reduce: Callable[[Any, Array], Array], X: Any, knn_distances: Any) -> Array:
+        """Return `reduce(xp, probabilities)` of samples, computed for blocks or chunks of them."""
         self.check_is_fitted()
-        if not isinstance(X, np.ndarray) and is_dask_array(X):
-            check_foreign_array(X, self.input_, self.n_classes_)
-            inputs = self._extra_inputs(X, knn_distances)
-            return arrays.in_chunks(partial(_apply_chunk, self, reduce), X, *inputs)
         if is_foreign_array(X):
-            xp = arrays.namespace(X)
             check_foreign_array(X, self.input_, self.n_classes_)
+            if is_dask_array(X):
+                return arrays.in_chunks(
+                    lambda x, distances=None: self._apply(reduce, x, distances),
+                    X,
+                    *self._extra_inputs(X, knn_distances),
+                )
+            xp = arrays.namespace(X)
             if X.dtype not in (xp.float32, xp.float64):
                 X = xp.astype(X, xp.float32)
             inputs = self._extra_inputs(X, knn_distances)
@@ -304,6 +311,7 @@ class Calibrator(ABC):
         )
 
     def _extra_inputs(self, x: Array, knn_distances: Any) -> tuple[Array, ...]:
+        """Return the checked inputs besides `x`, as arrays of the same library and dtype."""
         if "knn_distances" not in self.requires:
             return ()
         self._check_distances_given(knn_distances)
@@ -340,17 +348,19 @@ class Calibrator(ABC):
                 )
 
     def _mistake_notes(self, n_wrong: int) -> list[str]:
+        """Return a warning if few of the samples are misclassified."""
         if n_wrong >= self.min_mistakes:
             return []
-        none = (
+        note = (
             "no calibration sample is misclassified. Are these samples of the training set? Try"
             " held-out samples."
         )
-        few = (
-            f"few calibration samples are misclassified ({n_wrong}), so the fit is uncertain. Try"
-            " method 'auto' or more samples."
-        )
-        return [few if n_wrong else none]
+        if n_wrong:
+            note = (
+                f"few calibration samples are misclassified ({n_wrong}), so the fit is uncertain."
+                " Try method 'auto' or more samples."
+            )
+        return [note]
 
     def _frequency_notes(self, samples: Samples) -> list[str]:
         """Return a warning if the mean probability of a class is far from its frequency."""
@@ -358,17 +368,18 @@ class Calibrator(ABC):
         inputs = self._extra_inputs(few.logits, few.knn_distances)
         fitted = self.converted(np_compat, few.logits)
         p = arrays.in_blocks(partial(fitted.formula, np_compat), few.logits, *inputs)
-        w = few.weight / few.weight.sum()
-        error = np.sqrt(np.maximum((w * w) @ (p * (1 - p)), 1e-12))
-        gap = w @ p - np.bincount(few.y, w, few.n_classes)
-        worst = int(np.argmax(np.abs(gap) / error))
-        if abs(gap[worst]) < max(_MANY_ERRORS * error[worst], _LARGE_GAP):
+        weight = few.weight / few.weight.sum()
+        mean, frequency = weight @ p, np.bincount(few.y, weight, few.n_classes)
+        gap = np.abs(mean - frequency)
+        error = np.sqrt(np.maximum((weight * weight) @ (p * (1 - p)), 1e-12))
+        worst = int(np.argmax(gap / error))
+        if gap[worst] < max(_MANY_ERRORS * error[worst], _LARGE_GAP):
             return []
         name = worst if self.class_names_ is None else self.class_names_[worst]
         return [
-            f"the mean probability of class {name} is {w @ p[:, worst]:.3f} after calibration, its"
-            f" frequency {w @ p[:, worst] - gap[worst]:.3f}. The method cannot correct this. Try"
-            " 'auto' or 'vector'."
+            f"the mean probability of class {name} is {mean[worst]:.3f} after calibration, its"
+            f" frequency {frequency[worst]:.3f}. The method cannot correct this. Try 'auto' or"
+            " 'vector'."
         ]
 
 
@@ -454,10 +465,6 @@ def fit_base(base: Calibrator, samples: Samples, input: str) -> Calibrator:
     return clone(base).fit_samples(samples.subset(samples.is_source | samples.is_ood), input=input)
 
 
-def _apply_chunk(calibrator: Calibrator, reduce: Callable[..., Array], x: Any, *inputs: Any) -> Any:
-    return calibrator._apply(reduce, x, *(inputs or (None,)))
-
-
 def _keep(xp: Any, p: Array) -> Array:
     return p
 
@@ -477,23 +484,3 @@ def _brief(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return "[" + ", ".join(f"{v:.4g}" for v in value.ravel()) + "]"
     return f"{value:.4g}" if isinstance(value, float) else repr(value)
-
-
-_SHARED_FIELDS: Final = frozenset(f.name for f in fields(Calibrator))
-
-
-def _make_profile(samples: Samples, predicted: arrays.IntArray, input: str) -> Profile:
-    """Return the profile of in-distribution samples."""
-    confidence = arrays.uncalibrated_confidence(samples.logits, input)
-    bins = arrays.confidence_bins(confidence)
-    correct = samples.y == (1 if input == "confidence" else predicted)
-    n_wrong = int((~correct).sum())
-    threshold = np.partition(confidence, n_wrong)[n_wrong] if n_wrong < len(correct) else 1.0
-    return Profile(
-        n_samples=len(correct),
-        accuracy=float(correct.mean()),
-        class_counts=np.bincount(predicted, minlength=samples.n_classes),
-        histogram=np.bincount(bins, minlength=arrays.N_CONFIDENCE_BINS),
-        atc_threshold=float(threshold),
-        label_counts=np.bincount(samples.y, samples.weight, samples.n_classes).astype(np.float64),
-    )
