@@ -94,9 +94,8 @@ class ArrowSource(Source):
     def batches(self, names: Sequence[str] | None) -> Iterator[Batch]:
         """Yield record batches."""
         with _arrow_file(self.path) as (_, _, read):
-            for record in read(names, self.row_groups):
-                if record.num_rows:
-                    yield arrow_batch(record)
+            records = read(names, self.row_groups)
+            yield from (arrow_batch(record) for record in records if record.num_rows)
 
 
 class CsvSource(Source):
@@ -139,22 +138,13 @@ class CsvSource(Source):
         import pyarrow
         from pyarrow import csv as arrow_csv
 
-        with pyarrow.input_stream(str(self.path)) as stream:
-            reader = arrow_csv.open_csv(
-                stream,
-                arrow_csv.ReadOptions(
-                    column_names=list(self.names), skip_rows=1, block_size=1 << 24
-                ),
-                arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-                arrow_csv.ConvertOptions(
-                    column_types={name: pyarrow.string() for name in self.names},
-                    include_columns=None if names is None else list(names),
-                    strings_can_be_null=False,
-                ),
-            )
-            for record in reader:
-                if record.num_rows:
-                    yield arrow_batch(record)
+        reading = arrow_csv.ReadOptions(block_size=1 << 24)
+        parsing = arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
+        as_text = arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(self.names, pyarrow.string()), include_columns=names
+        )
+        with arrow_csv.open_csv(self.path, reading, parsing, as_text) as reader:
+            yield from (arrow_batch(record) for record in reader if record.num_rows)
 
 
 class JsonLinesSource(Source):
@@ -257,7 +247,7 @@ def _arrow_file(path: Path) -> Iterator[Any]:
 
 
 def _npz(path: Path) -> Source:
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+    with np.load(path, allow_pickle=False) as archive:
         if "manifest.json" in archive.files:
             raise InputError(f"{path} is a suite, expected a file of samples.")
         arrays = {}
