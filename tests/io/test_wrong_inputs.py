@@ -316,6 +316,10 @@ def test_one_clear_line_and_nothing_is_saved(tmp_path, needs, capsys, each):
     assert not output.exists()
 
 
+def test_no_declared_scores():
+    assert len(read_samples({"logits": Z, "y": Y}, score_columns=[])) == len(Z)
+
+
 def test_there_are_enough():
     assert len(CASES) >= 60
 

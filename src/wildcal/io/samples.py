@@ -117,8 +117,8 @@ def read_samples(
         if len(given) != len(found):
             raise InputError(f"y must have {len(found)} labels, got {len(given)}.", "y")
         names = declaration.class_names or found.class_names
-        resolved = Resolved(found.input, ("X",), names, {"label": "y"}, (), declaration)
-        indices, names = labels_of(given, resolved, _n_classes(found.X))
+        completed = replace(declaration, input=found.input, class_names=names)
+        indices, names = labels_of(given, "y", completed, _n_classes(found.X))
         found = replace(found, y=indices, class_names=names)
     return found
 
@@ -190,33 +190,32 @@ def open_table(
 
 def to_samples(batch: Mapping[str, NDArray[Any]], resolved: Resolved) -> SampleSet:
     """Return the samples of a batch, checked."""
-    if resolved.input == "log_proba" and len(resolved.scores) == 1:
+    kind, names = str(resolved.columns.input), resolved.columns.class_names
+    if kind == "log_proba" and len(resolved.scores) == 1:
         first = batch[resolved.scores[0]]
         if first.dtype == object and isinstance(first[0], Mapping | list):
-            names = resolved.class_names
             if names is None:
                 raise InputError("class_names must be given for lists of tokens.", "class_names")
             batch = {**batch, resolved.scores[0]: logits_from_logprobs(first.tolist(), names)}
-    x = check_input(scores_of(batch, resolved), resolved.input)
-    names = resolved.class_names
-    if names is not None and len(names) != _n_classes(x):
-        raise InputError(
-            f"class_names must be {_n_classes(x)} names, got {len(names)}.", "class_names"
-        )
-    y = None
-    if "label" in resolved.roles:
-        y, names = labels_of(batch[resolved.roles["label"]], resolved, _n_classes(x))
-    knn = None
+    x = check_input(scores_of(batch, resolved), kind)
+    n_classes = _n_classes(x)
+    if names is not None and len(names) != n_classes:
+        raise InputError(f"class_names must be {n_classes} names, got {len(names)}.", "class_names")
+    found: dict[str, Any] = {role: batch[name] for role, name in resolved.roles.items()}
+    if "sample_weight" in found:
+        name = resolved.roles["sample_weight"]
+        found["sample_weight"] = as_numbers(found["sample_weight"], name)
+    if "label" in found:
+        label = found.pop("label")
+        found["y"], names = labels_of(label, resolved.roles["label"], resolved.columns, n_classes)
+    for role, values in found.items():
+        if len(values) != len(x):
+            raise InputError(f"{role} must have {len(x)} values, got {len(values)}.", role)
     if resolved.knn:
         parts = [as_numbers(batch[name], name) for name in resolved.knn]
-        knn = check_distances(parts[0] if len(parts) == 1 else np.array(parts).T, len(x))
-    more: dict[str, Any] = {r: batch[name] for r, name in resolved.roles.items() if r != "label"}
-    if "sample_weight" in more:
-        more["sample_weight"] = as_numbers(more["sample_weight"], resolved.roles["sample_weight"])
-    for role, values in {"label": y, **more}.items():
-        if values is not None and len(values) != len(x):
-            raise InputError(f"{role} must have {len(x)} values, got {len(values)}.", role)
-    return SampleSet(X=x, y=y, input=resolved.input, class_names=names, knn_distances=knn, **more)
+        distances = parts[0] if len(parts) == 1 else np.array(parts).T
+        found["knn_distances"] = check_distances(distances, len(x))
+    return SampleSet(X=x, input=kind, class_names=names, **found)
 
 
 def list_files(source: Any) -> list[Path]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, Self
 
 import numpy as np
@@ -102,13 +102,12 @@ class Columns:
 class Resolved:
     """The columns of one table by their roles."""
 
-    input: str
+    columns: Columns
+    """The declaration, with the kind of input and the class names that were found."""
     scores: tuple[str, ...]
-    class_names: tuple[str, ...] | None
     roles: Mapping[str, str]
     """Columns of the label, sample_weight, domain, group and id, as far as there are any."""
     knn: tuple[str, ...]
-    columns: Columns
 
     @property
     def names(self) -> list[str]:
@@ -140,36 +139,36 @@ def resolve(names: Sequence[str], columns: Columns, *, labels: bool = True) -> R
             roles["label"] = label
     elif columns.id_column in names:
         roles["id"] = str(columns.id_column)
-    class_names = columns.class_names or class_names
-    return Resolved(kind, scores, class_names, roles, _knn(names, columns), columns)
+    columns = replace(columns, input=kind, class_names=columns.class_names or class_names)
+    return Resolved(columns, scores, roles, _knn(names, columns))
 
 
 def scores_of(table: Mapping[str, NDArray[Any]], resolved: Resolved) -> NDArray[Any]:
     """Return the scores of a table, shape (n_samples, n_classes) or (n_samples,)."""
+    kind = resolved.columns.input
     parts = [as_numbers(table[name], name) for name in resolved.scores]
     x = parts[0] if len(parts) == 1 else np.array(parts).T  # Fortran order, as formulas want it
     if resolved.columns.percent:
         x = x / 100
-    elif resolved.input in ("proba", "confidence") and len(x) and 1 + 1e-6 < x.max() <= 100:
+    elif kind in ("proba", "confidence") and len(x) and 1 + 1e-6 < x.max() <= 100:
         raise InputError(
             f"{resolved.scores[0]} must lie in [0, 1], got {x.max():.4g}. Try percent=True for"
             " scores from 0 to 100.",
             "percent",
         )
-    if resolved.input == "proba" and x.ndim == 1:
+    if kind == "proba" and x.ndim == 1:
         x = np.stack([1 - x, x]).T
     return x
 
 
 def labels_of(
-    values: NDArray[Any], resolved: Resolved, n_classes: int
+    values: NDArray[Any], name: str, columns: Columns, n_classes: int
 ) -> tuple[NDArray[Any], tuple[str, ...] | None]:
-    """Return labels as class indices, and the class names."""
-    names, positive = resolved.class_names, resolved.columns.positive_class
-    name = resolved.roles["label"]
+    """Return labels as class indices, and the class names; `name` is that of the column."""
+    names, positive = columns.class_names, columns.positive_class
     if values.ndim != 1:
         raise InputError(f"{name} must be one column, got shape {values.shape}.", "label_column")
-    if resolved.input == "confidence":
+    if columns.input == "confidence":
         return _correct(values, name), None
     missing = [i for i, v in enumerate(values.tolist()) if v is None or v != v or v in ("", b"")]
     if missing:
@@ -224,7 +223,7 @@ def is_number(value: Any) -> bool:
 def _kind_by_name(names: Sequence[str], columns: Columns) -> str:
     if columns.correct_column is not None:
         return "confidence"
-    if columns.score_columns is not None:
+    if columns.score_columns:
         first = columns.score_columns[0]
         kinds = [kind for kind, p in _PREFIXES.items() if first == kind or first.startswith(p)]
         return kinds[0] if kinds else "logits"
@@ -258,24 +257,23 @@ def _scores(
 ) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
     """Return the columns of the scores and the class names that they give."""
     declared, prefix = columns.score_columns, _PREFIXES.get(kind, f"{kind}_")
-    problem = "must not be empty"
-    if declared is None:
+    if not declared:
         found = _by_name(names, kind)
-        wanted = f"{prefix}*" if kind in _PREFIXES else kind
-        wanted = "logit_* or proba_*" if columns.input is None else wanted
-        problem = f"must be given: no column is named {wanted}"
     elif len(declared) == 1 and declared[0].endswith("*"):
         prefix = declared[0].removesuffix("*")
         found = _with_prefix(names, prefix)
-        problem = f"must match columns, got {declared[0]}"
     else:
-        found = list(declared)
-        for name in found:
-            _check_name(names, name, "score_columns")
+        found = [_check_name(names, name, "score_columns") for name in declared]
         if not all(name.startswith(prefix) for name in found):
             prefix = ""
     if not found:
-        raise InputError(f"score_columns {problem}; there are {few(names)}.", "score_columns")
+        wanted = f"{prefix}*" if declared or kind in _PREFIXES else kind
+        if columns.input is None and not declared and kind == "logits":
+            wanted = "logit_* or proba_*"
+        raise InputError(
+            f"score_columns must be given: no column is named {wanted}; there are {few(names)}.",
+            "score_columns",
+        )
     if kind in ("score", "confidence") and len(found) > 1:
         raise InputError(
             f"score_columns must be one column with input={kind!r}, got {few(found)}.",
