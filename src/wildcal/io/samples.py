@@ -190,7 +190,7 @@ def open_table(
 
 def to_samples(batch: Mapping[str, NDArray[Any]], resolved: Resolved) -> SampleSet:
     """Return the samples of a batch, checked."""
-    kind, names = str(resolved.columns.input), resolved.columns.class_names
+    kind, names = resolved.input, resolved.columns.class_names
     if kind == "log_proba" and len(resolved.scores) == 1:
         first = batch[resolved.scores[0]]
         if first.dtype == object and isinstance(first[0], Mapping | list):

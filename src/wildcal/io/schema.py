@@ -110,6 +110,11 @@ class Resolved:
     knn: tuple[str, ...]
 
     @property
+    def input(self) -> str:
+        """Kind of the scores."""
+        return str(self.columns.input)
+
+    @property
     def names(self) -> list[str]:
         """The columns that are read."""
         return list(dict.fromkeys([*self.scores, *self.knn, *self.roles.values()]))
@@ -145,18 +150,17 @@ def resolve(names: Sequence[str], columns: Columns, *, labels: bool = True) -> R
 
 def scores_of(table: Mapping[str, NDArray[Any]], resolved: Resolved) -> NDArray[Any]:
     """Return the scores of a table, shape (n_samples, n_classes) or (n_samples,)."""
-    kind = resolved.columns.input
     parts = [as_numbers(table[name], name) for name in resolved.scores]
     x = parts[0] if len(parts) == 1 else np.array(parts).T  # Fortran order, as formulas want it
     if resolved.columns.percent:
         x = x / 100
-    elif kind in ("proba", "confidence") and len(x) and 1 + 1e-6 < x.max() <= 100:
+    elif resolved.input in ("proba", "confidence") and len(x) and 1 + 1e-6 < x.max() <= 100:
         raise InputError(
             f"{resolved.scores[0]} must lie in [0, 1], got {x.max():.4g}. Try percent=True for"
             " scores from 0 to 100.",
             "percent",
         )
-    if kind == "proba" and x.ndim == 1:
+    if resolved.input == "proba" and x.ndim == 1:
         x = np.stack([1 - x, x]).T
     return x
 
