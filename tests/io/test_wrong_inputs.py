@@ -306,6 +306,7 @@ def test_one_clear_line_and_nothing_is_saved(tmp_path, needs, capsys, each):
     said = capsys.readouterr().err
     assert said.startswith("error: ")
     assert said.count("\n") == 1
+    assert said.count(str(path)) <= 1
     assert said.endswith((".\n", "?\n", ")\n"))
     for words in each.words:
         plain = said.replace("--", "").replace("-", "_")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.exceptions import InputError
+from wildcal.io.formats import naming
 from wildcal.io.samples import SampleSet, iter_samples, open_table, read_file
 from wildcal.io.schema import Columns, resolve
 from wildcal.io.writers import open_writer, output_name
@@ -120,7 +121,5 @@ def window_statistics(files: Sequence[Path], calibrator: Any, columns: Columns) 
 def check_columns(path: Path, columns: Columns) -> None:
     """Raise if the columns of a file do not have the declared roles."""
     source, columns = open_table(path, columns)
-    try:
+    with naming(path):
         resolve(source.names, columns, labels=False)
-    except InputError as error:
-        raise InputError(f"{path}: {error}", error.param) from error

@@ -345,6 +345,15 @@ def _require(package: str, path: Path, install: str = '"wildcal[tables]"') -> No
 
 
 @contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Put the path of a file before the message of an InputError about its content."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{path}: {error}", error.param) from error
+
+
+@contextmanager
 def _reading(path: Path) -> Iterator[None]:
     """Raise a FileFormatError for any error of a library that reads a damaged file."""
     try:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.exceptions import InputError
-from wildcal.io.formats import BATCH, Batch, JsonLinesSource, json_column
+from wildcal.io.formats import BATCH, Batch, JsonLinesSource, json_column, naming
 
 Record = Mapping[str, Any]
 Options = tuple[list[str], NDArray[np.float64]]
@@ -38,8 +38,7 @@ class LogSource(JsonLinesSource):
         self._normalize, self._n_classes = normalize, n_classes
         if "filtered_resps" not in self.first:
             raise InputError(
-                "input='lm-eval' needs lines with filtered_resps, as its logger writes them.",
-                "input",
+                f"{path} must have lines with filtered_resps, as lm-eval writes them.", "input"
             )
         document = self.first.get("doc")
         fields = document if isinstance(document, dict) else ()
@@ -49,7 +48,8 @@ class LogSource(JsonLinesSource):
         """Yield the samples of the first filter, all at once: all targets have the same meaning."""
         records = [record for part in self._records(BATCH) for record in part]
         kept = [r for r in records if r.get("filter") == self.first.get("filter")]
-        options = [_options(record, i) for i, record in enumerate(kept)]
+        with naming(self.path):
+            options = [_options(record, i) for i, record in enumerate(kept)]
 
         def get(name: str) -> NDArray[Any]:
             if name == "logits":

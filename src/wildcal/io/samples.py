@@ -12,7 +12,7 @@ from wildcal.core.arrays import FloatArray
 from wildcal.core.conversion import logits_from_logprobs
 from wildcal.core.exceptions import FileFormatError, InputError
 from wildcal.core.validation import check_distances, check_input
-from wildcal.io.formats import SOURCES, Batch, Source, open_source
+from wildcal.io.formats import SOURCES, Batch, Source, naming, open_source
 from wildcal.io.frames import frame_batches, to_array
 from wildcal.io.lm_eval import LogSource
 from wildcal.io.schema import Columns, Resolved, as_numbers, labels_of, resolve, scores_of
@@ -155,19 +155,17 @@ def read_file(
     `all_columns` also reads the columns that are not used, for writing them; `row_groups` reads
     only those of a Parquet file.
     """
-    try:
-        source, columns = open_table(path, columns, n_classes)
+    source, columns = open_table(path, columns, n_classes)
+    source.row_groups, n = row_groups, 0
+    with naming(path):
         resolved = resolve(source.names, columns, labels=labels)
-        names = None if all_columns else resolved.names
-        source.row_groups, n = row_groups, 0
-        for batch in source.read(names):
+    for batch in source.read(None if all_columns else resolved.names):
+        with naming(path):
             samples = to_samples(batch, resolved)
-            yield batch, samples
-            n += len(samples)
-        if not n:
-            raise InputError("there are no samples.")
-    except InputError as error:
-        raise InputError(f"{path}: {error}", error.param) from error
+        yield batch, samples
+        n += len(samples)
+    if not n:
+        raise InputError(f"{path}: there are no samples.")
 
 
 def open_table(
