@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
+from wildcal import read_samples
 from wildcal.calibrators.energy import EnergyScaling
 from wildcal.calibrators.temperature import TemperatureScaling
 from wildcal.core.conversion import INPUT_KINDS
@@ -270,6 +271,13 @@ def test_data_frames():
     frame = pandas.DataFrame(Z, columns=["cat", "dog", "eel"])
     names = np.array(["cat", "dog", "eel"])[Y]
     fitted = TemperatureScaling().fit(frame, names)
+    nullable = TemperatureScaling().fit(frame.convert_dtypes(), names)
+    assert nullable.temperature == fitted.temperature
+    missing = pandas.Series(names, dtype="string").where(Y > 0)
+    with pytest.raises(InputError, match="y must not be empty, got no label for sample"):
+        TemperatureScaling().fit(frame, missing)
+    with pytest.raises(InputError, match="y must not be empty, got no label in sample"):
+        read_samples({**dict.fromkeys(frame, Z[:, 0]), "y": missing}, score_columns=list(frame))
     assert fitted.temperature_ == TemperatureScaling().fit(Z, Y).temperature_
     assert fitted.class_names_ == fitted.feature_names_in_ == ("cat", "dog", "eel")
     np.testing.assert_array_equal(fitted.predict_proba(frame), fitted.predict_proba(Z))

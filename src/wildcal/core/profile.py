@@ -1,17 +1,16 @@
 """Reference profile: statistics of the uncalibrated predictions on the calibration set."""
 
 from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from wildcal.core.arrays import (
-    N_CONFIDENCE_BINS,
-    FloatArray,
-    IntArray,
-    confidence_bins,
-    uncalibrated_confidence,
-)
+from wildcal.core.arrays import LOG_TINY, FloatArray, IntArray, in_blocks
 from wildcal.core.validation import Samples
+
+N_CONFIDENCE_BINS: Final = 20
+"""Bins of the histogram."""
 
 
 @dataclass(frozen=True)
@@ -48,3 +47,19 @@ def make_profile(samples: Samples, input: str) -> Profile:
         atc_threshold=float(threshold),
         label_counts=np.bincount(samples.y, samples.weight, samples.n_classes).astype(np.float64),
     )
+
+
+def uncalibrated_confidence(logits: FloatArray, input: str) -> NDArray[Any]:
+    """Return the largest softmax probability; with `input="confidence"` the number itself."""
+
+    def confidence(z: NDArray[Any]) -> NDArray[Any]:
+        e = np.exp(np.maximum(z - z.max(axis=1, keepdims=True), LOG_TINY).astype(np.float32))
+        return np.asarray((e[:, 1] if input == "confidence" else 1) / e.sum(axis=1))
+
+    return in_blocks(confidence, logits)
+
+
+def confidence_bins(confidence: NDArray[Any]) -> IntArray:
+    """Return the bin of each confidence. Numbers such as 0.6 belong to the bin above."""
+    bins = (confidence * N_CONFIDENCE_BINS + 1e-5).astype(np.int64)
+    return np.minimum(bins, N_CONFIDENCE_BINS - 1)

@@ -371,6 +371,8 @@ def _as_float(X: Any, name: str) -> NDArray[Any]:
     if type(X) is np.ndarray and X.dtype in (np.float32, np.float64):
         return X
     array = as_numpy(X, name)
+    if array.dtype == object:  # as pandas returns nullable columns
+        array = as_numpy(array.tolist(), name)
     if array.dtype == np.float16 or array.dtype.name == "bfloat16":
         return array.astype(np.float32)
     if array.dtype.kind in "iub" or array.dtype == np.longdouble:

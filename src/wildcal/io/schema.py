@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from wildcal.core.conversion import INPUT_KINDS
 from wildcal.core.exceptions import InputError
-from wildcal.core.labels import ClassNames, few
+from wildcal.core.labels import ClassNames, few, is_missing
 from wildcal.core.validation import check_choice
 
 INPUTS: Final = (*INPUT_KINDS, "lm-eval")
@@ -174,7 +174,7 @@ def labels_of(
         raise InputError(f"{name} must be one column, got shape {values.shape}.", "label_column")
     if columns.input == "confidence":
         return _correct(values, name), None
-    missing = [i for i, v in enumerate(values.tolist()) if v is None or v != v or v in ("", b"")]
+    missing = [i for i, v in enumerate(values.tolist()) if is_missing(v) or v in ("", b"")]
     if missing:
         raise InputError(
             f"{name} must not be empty, got no label in sample {missing[0]}. Try dropping it.",
@@ -209,7 +209,7 @@ def as_numbers(values: NDArray[Any], name: str) -> NDArray[Any]:
     except (TypeError, ValueError):
         given = values.tolist()
         i = next((i for i, value in enumerate(given) if not is_number(value)), 0)
-        shown = repr(given[i]) if given[i] not in (None, "") else "nothing"
+        shown = "nothing" if is_missing(given[i]) or given[i] == "" else repr(given[i])
         raise InputError(
             f"{name} must be numbers, got {shown:.60} in sample {i}.", "score_columns"
         ) from None
