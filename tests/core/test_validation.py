@@ -272,7 +272,7 @@ def test_data_frames():
     names = np.array(["cat", "dog", "eel"])[Y]
     fitted = TemperatureScaling().fit(frame, names)
     nullable = TemperatureScaling().fit(frame.convert_dtypes(), names)
-    assert nullable.temperature == fitted.temperature
+    assert nullable.temperature_ == pytest.approx(fitted.temperature_)
     missing = pandas.Series(names, dtype="string").where(Y > 0)
     with pytest.raises(InputError, match="y must not be empty, got no label for sample"):
         TemperatureScaling().fit(frame, missing)

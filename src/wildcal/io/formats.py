@@ -71,12 +71,11 @@ def open_source(path: Path) -> Source:
     """Return the source of a file, by the ending of its name."""
     if not path.exists():
         raise FileFormatError(f"{path} does not exist.")
-    ending = _ending(path)
-    if ending not in SOURCES:
+    if not ending(path):
         known = " ".join(SOURCES)
         raise FileFormatError(f"{path} must have one of the endings {known}, got {path.name}.")
     with _reading(path):
-        return SOURCES[ending](path)
+        return SOURCES[ending(path)](path)
 
 
 class ArrowSource(Source):
@@ -206,8 +205,6 @@ def arrow_column(column: Any) -> NDArray[Any]:
 
     if isinstance(column, pyarrow.ChunkedArray):
         column = column.combine_chunks()
-    if pyarrow.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
     if hasattr(column, "value_lengths"):
         flat = column.flatten()
         width = len(flat) // max(len(column), 1)
@@ -215,8 +212,6 @@ def arrow_column(column: Any) -> NDArray[Any]:
         if not (lengths == width).all():
             raise InputError("score_columns must be lists of equal length.", "score_columns")
         return np.asarray(flat.to_numpy(zero_copy_only=False).reshape(len(column), width))
-    if pyarrow.types.is_decimal(column.type):
-        column = column.cast(pyarrow.float64())
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
@@ -227,7 +222,7 @@ def _arrow_file(path: Path) -> Iterator[Any]:
     import pyarrow
     from pyarrow import ipc, parquet
 
-    if path.suffix == ".parquet":
+    if path.suffix.lower() == ".parquet":
         with parquet.ParquetFile(path) as file:
             yield (
                 file.schema_arrow,
@@ -247,7 +242,7 @@ def _arrow_file(path: Path) -> Iterator[Any]:
 
 
 def _npz(path: Path) -> Source:
-    with np.load(path, allow_pickle=False) as archive:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         if "manifest.json" in archive.files:
             raise InputError(f"{path} is a suite, expected a file of samples.")
         arrays = {}
@@ -304,9 +299,10 @@ SOURCES: Final[dict[str, Callable[[Path], Source]]] = {
 """The reader of each format by the ending of a file's name."""
 
 
-def _ending(path: Path) -> str:
+def ending(path: Path) -> str:
+    """Return the key of the reader of a file in `SOURCES`, "" if there is none."""
     name = path.name.lower()
-    return next((end for end in sorted(SOURCES, key=len, reverse=True) if name.endswith(end)), "")
+    return next((end for end in SOURCES if name.endswith(end)), "")
 
 
 def _text(path: Path) -> IO[str]:

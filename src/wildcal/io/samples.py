@@ -12,7 +12,7 @@ from wildcal.core.arrays import FloatArray
 from wildcal.core.conversion import logits_from_logprobs
 from wildcal.core.exceptions import FileFormatError, InputError
 from wildcal.core.validation import check_distances, check_input
-from wildcal.io.formats import SOURCES, Batch, Source, naming, open_source
+from wildcal.io.formats import SOURCES, Batch, Source, ending, naming, open_source
 from wildcal.io.frames import frame_batches, to_array
 from wildcal.io.lm_eval import LogSource
 from wildcal.io.schema import Columns, Resolved, as_numbers, labels_of, resolve, scores_of
@@ -222,7 +222,7 @@ def list_files(source: Any) -> list[Path]:
         return [path for each in source for path in list_files(each)]
     path = Path(source)
     if path.is_dir():
-        found = [p for p in path.iterdir() if p.name.endswith(tuple(SOURCES)) and p.is_file()]
+        found = [p for p in path.iterdir() if ending(p) and p.is_file()]
         if (path / "manifest.json").exists():
             raise InputError(f"{path} is a suite, expected files of samples.")
     elif path.exists() or not set("*?[") & set(path.name):
