@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from wildcal.core.profile import N_CONFIDENCE_BINS as N_BINS
+from wildcal.core.arrays import N_CONFIDENCE_BINS as N_BINS
 from wildcal.core.profile import Profile
 from wildcal.monitor.drift import BLOCK, DriftTest, _factors
 

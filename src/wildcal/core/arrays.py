@@ -24,6 +24,8 @@ LOG_TINY: Final = float(np.log(np.finfo(np.float32).tiny))
 BLOCK_ENTRIES: Final = 1 << 16
 # Below this number of classes NumPy reduces over classes faster in Fortran order.
 FEW_CLASSES: Final = 128
+# Bins of the confidence in a reference profile.
+N_CONFIDENCE_BINS: Final = 20
 # Logit of a masked class, relative to the largest logit of the sample.
 _MASKED: Final = -1e4
 
@@ -193,3 +195,19 @@ def in_chunks(function: Callable[..., Array], x: Array, *inputs: Array) -> Array
         new_axis=[1] if empty.ndim > x.ndim else None,
         meta=empty,
     )
+
+
+def uncalibrated_confidence(logits: FloatArray, input: str) -> NDArray[Any]:
+    """Return the largest softmax probability; with `input="confidence"` the number itself."""
+
+    def confidence(z: NDArray[Any]) -> NDArray[Any]:
+        e = np.exp(np.maximum(z - z.max(axis=1, keepdims=True), LOG_TINY).astype(np.float32))
+        return np.asarray((e[:, 1] if input == "confidence" else 1) / e.sum(axis=1))
+
+    return in_blocks(confidence, logits)
+
+
+def confidence_bins(confidence: NDArray[Any]) -> IntArray:
+    """Return the bin of each confidence. Numbers such as 0.6 belong to the bin above."""
+    bins = (confidence * N_CONFIDENCE_BINS + 1e-5).astype(np.int64)
+    return np.minimum(bins, N_CONFIDENCE_BINS - 1)

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from wildcal.core import arrays
 from wildcal.core.arrays import Array, device
 from wildcal.core.conversion import to_logits
+from wildcal.core.estimator import BaseEstimator
 from wildcal.core.exceptions import ConvergenceWarning, InputError, NotFittedError
-from wildcal.core.profile import Profile, make_profile
+from wildcal.core.profile import Profile
 from wildcal.core.validation import (
     Samples,
     check_column_names,
@@ -56,7 +57,7 @@ class FitInfo:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Calibrator(ABC):
+class Calibrator(BaseEstimator, ABC):
     """Maps the outputs of a classifier to calibrated probabilities.
 
     A method is a dataclass: options are fields, fitted numbers are fields with ``init=False`` whose
@@ -176,14 +177,10 @@ class Calibrator(ABC):
         info = self._fit(samples)
         self._check_finite()
         source = samples.subset(samples.is_source)
-        self.profile_ = make_profile(source, input)
+        self.profile_ = _make_profile(source, input)
         n_wrong = round((1 - self.profile_.accuracy) * len(source))
-        notes = [
-            *samples.warnings,
-            *info.warnings,
-            *self._mistake_notes(n_wrong),
-            *self._frequency_notes(source),
-        ]
+        notes = [*samples.warnings, *info.warnings]
+        notes += self._mistake_notes(n_wrong) + self._frequency_notes(source)
         self.fit_info_ = replace(
             info,
             n_samples=len(samples),
@@ -239,31 +236,6 @@ class Calibrator(ABC):
         """Whether `fit` was called."""
         return hasattr(self, "n_classes_")
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the options by name; those of a nested calibrator as ``base__name``."""
-        params = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
-        if deep:
-            for name, value in list(params.items()):
-                if isinstance(value, Calibrator):
-                    params |= {f"{name}__{key}": item for key, item in value.get_params().items()}
-        return params
-
-    def set_params(self, **params: Any) -> Self:
-        """Set options by name and return self."""
-        known = self.get_params()
-        for name, value in params.items():
-            if name not in known:
-                own = ", ".join(self.get_params(deep=False)) or "none"
-                raise InputError(
-                    f"{type(self).__name__} has no option {name!r}; its options are {own}.", name
-                )
-            first, _, rest = name.partition("__")
-            if rest:
-                getattr(self, first).set_params(**{rest: value})
-            else:
-                setattr(self, name, value)
-        return self
-
     def describe(self) -> str:
         """Return the fitted numbers in words."""
         self.check_is_fitted()
@@ -276,11 +248,6 @@ class Calibrator(ABC):
         if not self.is_fitted:
             raise NotFittedError(f"{type(self).__name__} is not fitted; call fit(X, y) first.")
 
-    def __repr__(self) -> str:
-        defaults = {f.name: f.default for f in fields(self) if f.init}
-        changed = [f"{k}={v!r}" for k, v in self.get_params(deep=False).items() if v != defaults[k]]
-        return f"{type(self).__name__}({', '.join(changed)})"
-
     def _check_options(self) -> None:
         """Raise InputError if an option has a value that is not allowed."""
 
@@ -290,11 +257,8 @@ class Calibrator(ABC):
         if is_foreign_array(X):
             check_foreign_array(X, self.input_, self.n_classes_)
             if is_dask_array(X):
-                return arrays.in_chunks(
-                    lambda x, distances=None: self._apply(reduce, x, distances),
-                    X,
-                    *self._extra_inputs(X, knn_distances),
-                )
+                inputs = self._extra_inputs(X, knn_distances)
+                return arrays.in_chunks(partial(_apply_chunk, self, reduce), X, *inputs)
             xp = arrays.namespace(X)
             if X.dtype not in (xp.float32, xp.float64):
                 X = xp.astype(X, xp.float32)
@@ -351,16 +315,15 @@ class Calibrator(ABC):
         """Return a warning if few of the samples are misclassified."""
         if n_wrong >= self.min_mistakes:
             return []
-        note = (
-            "no calibration sample is misclassified. Are these samples of the training set? Try"
-            " held-out samples."
-        )
         if n_wrong:
-            note = (
+            return [
                 f"few calibration samples are misclassified ({n_wrong}), so the fit is uncertain."
                 " Try method 'auto' or more samples."
-            )
-        return [note]
+            ]
+        return [
+            "no calibration sample is misclassified. Are these samples of the training set? Try"
+            " held-out samples."
+        ]
 
     def _frequency_notes(self, samples: Samples) -> list[str]:
         """Return a warning if the mean probability of a class is far from its frequency."""
@@ -465,6 +428,10 @@ def fit_base(base: Calibrator, samples: Samples, input: str) -> Calibrator:
     return clone(base).fit_samples(samples.subset(samples.is_source | samples.is_ood), input=input)
 
 
+def _apply_chunk(calibrator: Calibrator, reduce: Callable[..., Array], x: Any, *inputs: Any) -> Any:
+    return calibrator._apply(reduce, x, *(inputs or (None,)))
+
+
 def _keep(xp: Any, p: Array) -> Array:
     return p
 
@@ -484,3 +451,21 @@ def _brief(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return "[" + ", ".join(f"{v:.4g}" for v in value.ravel()) + "]"
     return f"{value:.4g}" if isinstance(value, float) else repr(value)
+
+
+def _make_profile(samples: Samples, input: str) -> Profile:
+    """Return the profile of in-distribution samples."""
+    predicted = samples.logits.argmax(axis=1)
+    correct = samples.y == (1 if input == "confidence" else predicted)
+    n_wrong = int((~correct).sum())
+    confidence = arrays.uncalibrated_confidence(samples.logits, input)
+    bins = arrays.confidence_bins(confidence)
+    threshold = np.partition(confidence, n_wrong)[n_wrong] if n_wrong < len(correct) else 1.0
+    return Profile(
+        n_samples=len(correct),
+        accuracy=float(correct.mean()),
+        class_counts=np.bincount(predicted, minlength=samples.n_classes),
+        histogram=np.bincount(bins, minlength=arrays.N_CONFIDENCE_BINS),
+        atc_threshold=float(threshold),
+        label_counts=np.bincount(samples.y, samples.weight, samples.n_classes).astype(np.float64),
+    )

@@ -18,8 +18,8 @@ from typing import Final
 import numpy as np
 from scipy.special import betaincinv
 
+from wildcal.core.arrays import N_CONFIDENCE_BINS as N_BINS
 from wildcal.core.arrays import FloatArray, IntArray
-from wildcal.core.profile import N_CONFIDENCE_BINS as N_BINS
 from wildcal.core.profile import Profile
 
 BLOCK: Final = 8

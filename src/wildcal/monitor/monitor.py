@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.accuracy.base import AccuracyEstimate, AccuracyEstimator, AccuracyStatistics
-from wildcal.core.arrays import FloatArray, unmask
+from wildcal.core.arrays import N_CONFIDENCE_BINS as N_BINS
+from wildcal.core.arrays import FloatArray, confidence_bins, uncalibrated_confidence, unmask
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.conversion import to_logits
 from wildcal.core.exceptions import InputError
 from wildcal.core.labels import ClassNames
-from wildcal.core.profile import N_CONFIDENCE_BINS as N_BINS
-from wildcal.core.profile import Profile, confidence_bins, uncalibrated_confidence
+from wildcal.core.profile import Profile
 from wildcal.core.validation import check_column_names, check_input, check_number
 from wildcal.monitor.drift import BLOCK, DriftTest
 from wildcal.monitor.labels import DelayedLabels
