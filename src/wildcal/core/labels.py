@@ -78,11 +78,10 @@ def encode_labels(labels: NDArray[Any], class_names: ClassNames | None) -> NDArr
 
 
 def is_missing(label: Any) -> bool:
-    """Return whether a label is None, NaN or pandas.NA."""
-    try:
-        return bool(label is None or label != label)
-    except TypeError:  # a comparison with pandas.NA is neither true nor false
-        return True
+    """Return whether a label is None, NaN, or NA or NaT of pandas."""
+    if isinstance(label, float | np.floating):
+        return bool(label != label)
+    return label is None or type(label).__name__ in ("NAType", "NaTType")
 
 
 def encode_domain(domain: NDArray[Any], y: IntArray, source_domain: Any) -> IntArray:

@@ -312,15 +312,8 @@ def _text(path: Path) -> IO[str]:
 
 
 def json_column(records: Sequence[Mapping[str, Any]], name: str) -> NDArray[Any]:
-    """Return a field of JSON objects: numbers, a matrix of lists, or objects."""
+    """Return a field of JSON objects: numbers or objects."""
     values = [record.get(name) for record in records]
-    if isinstance(values[0], list):
-        try:
-            return np.array(values, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InputError(
-                f"{name} must be lists of numbers of equal length.", "score_columns"
-            ) from None
     if all(isinstance(value, int | float) for value in values):
         return np.array(values)
     found = np.empty(len(values), dtype=object)

@@ -15,7 +15,15 @@ from wildcal.core.validation import check_distances, check_input
 from wildcal.io.formats import SOURCES, Batch, Source, ending, naming, open_source
 from wildcal.io.frames import frame_batches, to_array
 from wildcal.io.lm_eval import LogSource
-from wildcal.io.schema import Columns, Resolved, as_numbers, labels_of, resolve, scores_of
+from wildcal.io.schema import (
+    Columns,
+    Resolved,
+    as_numbers,
+    labels_of,
+    numbers_of,
+    resolve,
+    scores_of,
+)
 
 _MIN_SAMPLE: Final = 200_000
 _SAMPLES_PER_CLASS: Final = 1_000
@@ -191,7 +199,7 @@ def to_samples(batch: Mapping[str, NDArray[Any]], resolved: Resolved) -> SampleS
     kind, names = resolved.input, resolved.columns.class_names
     if kind == "log_proba" and len(resolved.scores) == 1:
         first = batch[resolved.scores[0]]
-        if first.dtype == object and isinstance(first[0], Mapping | list):
+        if first.dtype == object and _is_tokens(first[0]):
             if names is None:
                 raise InputError("class_names must be given for lists of tokens.", "class_names")
             batch = {**batch, resolved.scores[0]: logits_from_logprobs(first.tolist(), names)}
@@ -210,10 +218,14 @@ def to_samples(batch: Mapping[str, NDArray[Any]], resolved: Resolved) -> SampleS
         if len(values) != len(x):
             raise InputError(f"{role} must have {len(x)} values, got {len(values)}.", role)
     if resolved.knn:
-        parts = [as_numbers(batch[name], name) for name in resolved.knn]
-        distances = parts[0] if len(parts) == 1 else np.array(parts).T
-        found["knn_distances"] = check_distances(distances, len(x))
+        found["knn_distances"] = check_distances(numbers_of(batch, resolved.knn), len(x))
     return SampleSet(X=x, input=kind, class_names=names, **found)
+
+
+def _is_tokens(value: Any) -> bool:
+    """Return whether a value has the most likely tokens, as `logits_from_logprobs` takes them."""
+    first = value[0] if isinstance(value, list) and value else value
+    return isinstance(first, Mapping)
 
 
 def list_files(source: Any) -> list[Path]:
@@ -225,10 +237,11 @@ def list_files(source: Any) -> list[Path]:
         found = [p for p in path.iterdir() if ending(p) and p.is_file()]
         if (path / "manifest.json").exists():
             raise InputError(f"{path} is a suite, expected files of samples.")
-    elif path.exists() or not set("*?[") & set(path.name):
+    elif path.exists() or not set("*?[") & set(str(path)):
         return [path]
     else:
-        found = [p for p in path.parent.glob(path.name) if p.is_file()]
+        root = Path(path.anchor)
+        found = [p for p in root.glob(str(path.relative_to(root))) if p.is_file()]
     found = sorted(p for p in found if not p.name.startswith("."))
     if not found:
         raise FileFormatError(f"{source} has no files of samples ({' '.join(SOURCES)}).")

@@ -150,8 +150,7 @@ def resolve(names: Sequence[str], columns: Columns, *, labels: bool = True) -> R
 
 def scores_of(table: Mapping[str, NDArray[Any]], resolved: Resolved) -> NDArray[Any]:
     """Return the scores of a table, shape (n_samples, n_classes) or (n_samples,)."""
-    parts = [as_numbers(table[name], name) for name in resolved.scores]
-    x = parts[0] if len(parts) == 1 else np.array(parts).T  # Fortran order, as formulas want it
+    x = numbers_of(table, resolved.scores)
     if resolved.columns.percent:
         x = x / 100
     elif resolved.input in ("proba", "confidence") and len(x) and 1 + 1e-6 < x.max() <= 100:
@@ -163,6 +162,16 @@ def scores_of(table: Mapping[str, NDArray[Any]], resolved: Resolved) -> NDArray[
     if resolved.input == "proba" and x.ndim == 1:
         x = np.stack([1 - x, x]).T
     return x
+
+
+def numbers_of(table: Mapping[str, NDArray[Any]], names: Sequence[str]) -> NDArray[Any]:
+    """Return one array of numbers as it is, several columns side by side."""
+    parts = [as_numbers(table[name], name) for name in names]
+    if len(parts) == 1:
+        return parts[0]
+    if any(part.shape != (len(parts[0]),) for part in parts):
+        raise InputError(f"{few(names)} must be columns of equal length.", "score_columns")
+    return np.array(parts).T  # Fortran order, as formulas want it
 
 
 def labels_of(
@@ -199,11 +208,18 @@ def labels_of(
 
 
 def as_numbers(values: NDArray[Any], name: str) -> NDArray[Any]:
-    """Return floating-point numbers; text is parsed."""
+    """Return floating-point numbers: text is parsed, lists are the rows of a matrix."""
     if values.dtype.kind == "f" or values.dtype.name == "bfloat16":
         return values
     if values.dtype.kind == "c":
         raise InputError(f"{name} must be real numbers, got dtype {values.dtype}.", "X")
+    if values.dtype == object and len(values) and isinstance(values[0], list | np.ndarray):
+        try:
+            return np.array(values.tolist(), dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"{name} must be lists of numbers of equal length.", "score_columns"
+            ) from None
     try:
         return values.astype(np.float64)
     except (TypeError, ValueError):
