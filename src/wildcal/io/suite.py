@@ -191,11 +191,8 @@ class Suite:
 
     def stored(self, info: SplitInfo, name: str) -> NDArray[Any]:
         """Return an array of a split as it is stored; in a folder it is mapped into memory."""
-        shape: tuple[int, ...] = (info.n_samples,)
-        if name == "logits":
-            shape = (info.n_samples, self.n_classes)
-        elif name == "knn_distances":
-            shape = (info.n_samples, len(self.layers))
+        columns = {"y": (), "logits": (self.n_classes,), "knn_distances": (len(self.layers),)}
+        shape = (info.n_samples, *columns[name])
         member, dtype = f"{info.name}/{name}.npy", np.dtype(info.arrays[name]).newbyteorder("<")
         try:
             if self.path.is_dir():
