@@ -36,8 +36,8 @@ if __name__ == "__main__":
 """
 PREDICT = "code = run(sys.argv[1:]); assert code == 0, code"
 EVALUATE = (
-    "evaluate_files(sys.argv[1], load_with_columns(sys.argv[2])[1], load(sys.argv[2]),"
-    " n_bootstrap=0, {run})"
+    "calibrator, columns = load_with_columns(sys.argv[2], Columns())\n"
+    "    evaluate_files(sys.argv[1], columns, calibrator, n_bootstrap=0, {run})"
 )
 
 
@@ -91,10 +91,10 @@ def measure(folder, n_rows):
     )
     assert same, "two workers wrote something else"
     setup = (
-        "from functools import partial\nfrom wildcal import load\n"
+        "from functools import partial\nfrom wildcal import Columns\n"
+        "from wildcal.cli.options import load_with_columns\n"
         "from wildcal.evaluation.chunked import evaluate_files\n"
-        "from wildcal.interop.dask import run_merged\n"
-        "from wildcal.io.chunked import load_with_columns"
+        "from wildcal.interop.dask import run_merged"
     )
     alone = EVALUATE.format(run="run=None")
     two = EVALUATE.format(run="run=partial(run_merged, scheduler='local')")

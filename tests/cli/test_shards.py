@@ -5,7 +5,6 @@ import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +13,10 @@ import pytest
 pyarrow = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402
 
-from wildcal import load  # noqa: E402
+from wildcal import Columns, load  # noqa: E402
 from wildcal.cli.main import run  # noqa: E402
+from wildcal.cli.options import load_with_columns  # noqa: E402
 from wildcal.evaluation.chunked import evaluate_files  # noqa: E402
-from wildcal.io.chunked import load_with_columns  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -97,8 +96,7 @@ def test_fit_on_a_sample_and_predict_to_the_same_files(here, capsys):
 def test_evaluate_by_country(here):
     """Temperature scaling leaves the country with larger logits overconfident."""
     assert run(f"fit data {DECLARED} --method ts -o ts.json -q".split()) == 0
-    calibrator, columns = load_with_columns("ts.json")
-    columns = replace(columns, group_column="country")
+    calibrator, columns = load_with_columns(Path("ts.json"), Columns(group_column="country"))
     found = evaluate_files("data", columns, calibrator, n_bootstrap=0)
     assert found.n_samples == N_FILES * N_SAMPLES
     ece = {name: float(group.ece) for name, group in found.groups.items()}

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
+from wildcal import read_samples
 from wildcal.calibrators.energy import EnergyScaling
 from wildcal.calibrators.temperature import TemperatureScaling
 from wildcal.core.conversion import INPUT_KINDS
@@ -260,11 +261,23 @@ def test_warnings_about_few_mistakes_and_class_frequencies():
     assert text.endswith("The method cannot correct this. Try 'auto' or 'vector'.")
 
 
+def test_wrong_predictions_of_low_confidence_are_mistakes():
+    confidence, right = np.full(100, 0.3), np.arange(100) < 10
+    assert warned(TemperatureScaling(), confidence, right, input="confidence") == []
+
+
 def test_data_frames():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(Z, columns=["cat", "dog", "eel"])
     names = np.array(["cat", "dog", "eel"])[Y]
     fitted = TemperatureScaling().fit(frame, names)
+    nullable = TemperatureScaling().fit(frame.convert_dtypes(), names)
+    assert nullable.temperature_ == pytest.approx(fitted.temperature_)
+    missing = pandas.Series(names, dtype="string").where(Y > 0)
+    with pytest.raises(InputError, match="y must not be empty, got no label for sample"):
+        TemperatureScaling().fit(frame, missing)
+    with pytest.raises(InputError, match="y must not be empty, got no label in sample"):
+        read_samples({**dict.fromkeys(frame, Z[:, 0]), "y": missing}, score_columns=list(frame))
     assert fitted.temperature_ == TemperatureScaling().fit(Z, Y).temperature_
     assert fitted.class_names_ == fitted.feature_names_in_ == ("cat", "dog", "eel")
     np.testing.assert_array_equal(fitted.predict_proba(frame), fitted.predict_proba(Z))

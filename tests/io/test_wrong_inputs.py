@@ -306,6 +306,7 @@ def test_one_clear_line_and_nothing_is_saved(tmp_path, needs, capsys, each):
     said = capsys.readouterr().err
     assert said.startswith("error: ")
     assert said.count("\n") == 1
+    assert said.count(str(path)) <= 1
     assert said.endswith((".\n", "?\n", ")\n"))
     for words in each.words:
         plain = said.replace("--", "").replace("-", "_")
@@ -314,6 +315,10 @@ def test_one_clear_line_and_nothing_is_saved(tmp_path, needs, capsys, each):
         assert word not in said
     assert len(said.replace(str(tmp_path), "")) < 330
     assert not output.exists()
+
+
+def test_no_declared_scores():
+    assert len(read_samples({"logits": Z, "y": Y}, score_columns=[])) == len(Z)
 
 
 def test_there_are_enough():

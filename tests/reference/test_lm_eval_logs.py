@@ -60,6 +60,7 @@ def test_options_with_the_numbers_of_other_options(tmp_path):
     path.write_text(json.dumps({**record, "target": "1", "acc": 0.0}))
     with pytest.raises(InputError, match="must have one meaning"):
         read_samples(path, input="lm-eval")
+    assert len(read_samples(path, input="lm-eval", labels=False)) == 1  # to predict
 
 
 def test_unconditional_likelihoods_are_left_out(tmp_path):

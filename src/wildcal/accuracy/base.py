@@ -1,7 +1,7 @@
 """Base class of accuracy estimators: the accuracy on samples without labels."""
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Final, Self
 
@@ -11,6 +11,7 @@ import numpy as np
 from wildcal.calibrators.temperature import TemperatureScaling
 from wildcal.core.arrays import Array, FloatArray, IntArray, in_blocks
 from wildcal.core.conversion import ONE_COLUMN
+from wildcal.core.estimator import BaseEstimator
 from wildcal.core.exceptions import InputError, NotFittedError
 from wildcal.core.registry import ESTIMATORS, import_class
 from wildcal.core.validation import (
@@ -78,7 +79,7 @@ class AccuracyStatistics:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class AccuracyEstimator(ABC):
+class AccuracyEstimator(BaseEstimator, ABC):
     """Estimates the accuracy of a classifier on unlabelled samples.
 
     A method writes `_values`, and `_fit` if it is fitted to source samples. Both get probabilities
@@ -254,10 +255,6 @@ class AccuracyEstimator(ABC):
         p = self.calibrator_.predict_proba(np.full(shape, 1 / self.n_classes_)).reshape(1, -1)
         if self.summable and not np.isfinite(self._values(p, p)).all():
             raise ValueError("its estimates are not finite")
-
-    def __repr__(self) -> str:
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in own.items())})"
 
     def _source_notes(self) -> list[str]:
         """Return warnings about source samples."""

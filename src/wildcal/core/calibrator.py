@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from wildcal.core import arrays
 from wildcal.core.arrays import Array, device
 from wildcal.core.conversion import to_logits
+from wildcal.core.estimator import BaseEstimator
 from wildcal.core.exceptions import ConvergenceWarning, InputError, NotFittedError
 from wildcal.core.profile import Profile
 from wildcal.core.validation import (
@@ -56,7 +57,7 @@ class FitInfo:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Calibrator(ABC):
+class Calibrator(BaseEstimator, ABC):
     """Maps the outputs of a classifier to calibrated probabilities.
 
     A method is a dataclass: options are fields, fitted numbers are fields with ``init=False`` whose
@@ -176,11 +177,10 @@ class Calibrator(ABC):
         info = self._fit(samples)
         self._check_finite()
         source = samples.subset(samples.is_source)
-        predicted = source.logits.argmax(axis=1)
-        self.profile_ = _make_profile(source, predicted, input)
-        n_wrong = int((predicted != source.y).sum())
-        notes = [*samples.warnings, *info.warnings, *self._mistake_notes(n_wrong)]
-        notes += self._frequency_notes(source)
+        self.profile_ = _make_profile(source, input)
+        n_wrong = round((1 - self.profile_.accuracy) * len(source))
+        notes = [*samples.warnings, *info.warnings]
+        notes += self._mistake_notes(n_wrong) + self._frequency_notes(source)
         self.fit_info_ = replace(
             info,
             n_samples=len(samples),
@@ -236,35 +236,11 @@ class Calibrator(ABC):
         """Whether `fit` was called."""
         return hasattr(self, "n_classes_")
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the options by name; those of a nested calibrator as ``base__name``."""
-        params = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
-        if deep:
-            for name, value in list(params.items()):
-                if isinstance(value, Calibrator):
-                    params |= {f"{name}__{key}": item for key, item in value.get_params().items()}
-        return params
-
-    def set_params(self, **params: Any) -> Self:
-        """Set options by name and return self."""
-        known = self.get_params()
-        for name, value in params.items():
-            if name not in known:
-                own = ", ".join(self.get_params(deep=False)) or "none"
-                raise InputError(
-                    f"{type(self).__name__} has no option {name!r}; its options are {own}.", name
-                )
-            first, _, rest = name.partition("__")
-            if rest:
-                getattr(self, first).set_params(**{rest: value})
-            else:
-                setattr(self, name, value)
-        return self
-
     def describe(self) -> str:
         """Return the fitted numbers in words."""
         self.check_is_fitted()
-        own = [f.name for f in fields(self) if not f.init and f.name not in _SHARED_FIELDS]
+        shared = {f.name for f in fields(Calibrator)}
+        own = [f.name for f in fields(self) if not f.init and f.name not in shared]
         return "; ".join(f"{name}: {_brief(getattr(self, name))}" for name in own)
 
     def check_is_fitted(self) -> None:
@@ -272,23 +248,18 @@ class Calibrator(ABC):
         if not self.is_fitted:
             raise NotFittedError(f"{type(self).__name__} is not fitted; call fit(X, y) first.")
 
-    def __repr__(self) -> str:
-        defaults = {f.name: f.default for f in fields(self) if f.init}
-        changed = [f"{k}={v!r}" for k, v in self.get_params(deep=False).items() if v != defaults[k]]
-        return f"{type(self).__name__}({', '.join(changed)})"
-
     def _check_options(self) -> None:
         """Raise InputError if an option has a value that is not allowed."""
 
     def _apply(self, reduce: Callable[[Any, Array], Array], X: Any, knn_distances: Any) -> Array:
+        """Return `reduce(xp, probabilities)` of samples, computed for blocks or chunks of them."""
         self.check_is_fitted()
-        if not isinstance(X, np.ndarray) and is_dask_array(X):
-            check_foreign_array(X, self.input_, self.n_classes_)
-            inputs = self._extra_inputs(X, knn_distances)
-            return arrays.in_chunks(partial(_apply_chunk, self, reduce), X, *inputs)
         if is_foreign_array(X):
-            xp = arrays.namespace(X)
             check_foreign_array(X, self.input_, self.n_classes_)
+            if is_dask_array(X):
+                inputs = self._extra_inputs(X, knn_distances)
+                return arrays.in_chunks(partial(_apply_chunk, self, reduce), X, *inputs)
+            xp = arrays.namespace(X)
             if X.dtype not in (xp.float32, xp.float64):
                 X = xp.astype(X, xp.float32)
             inputs = self._extra_inputs(X, knn_distances)
@@ -304,6 +275,7 @@ class Calibrator(ABC):
         )
 
     def _extra_inputs(self, x: Array, knn_distances: Any) -> tuple[Array, ...]:
+        """Return the checked inputs besides `x`, as arrays of the same library and dtype."""
         if "knn_distances" not in self.requires:
             return ()
         self._check_distances_given(knn_distances)
@@ -340,17 +312,18 @@ class Calibrator(ABC):
                 )
 
     def _mistake_notes(self, n_wrong: int) -> list[str]:
+        """Return a warning if few of the samples are misclassified."""
         if n_wrong >= self.min_mistakes:
             return []
-        none = (
+        if n_wrong:
+            return [
+                f"few calibration samples are misclassified ({n_wrong}), so the fit is uncertain."
+                " Try method 'auto' or more samples."
+            ]
+        return [
             "no calibration sample is misclassified. Are these samples of the training set? Try"
             " held-out samples."
-        )
-        few = (
-            f"few calibration samples are misclassified ({n_wrong}), so the fit is uncertain. Try"
-            " method 'auto' or more samples."
-        )
-        return [few if n_wrong else none]
+        ]
 
     def _frequency_notes(self, samples: Samples) -> list[str]:
         """Return a warning if the mean probability of a class is far from its frequency."""
@@ -358,17 +331,18 @@ class Calibrator(ABC):
         inputs = self._extra_inputs(few.logits, few.knn_distances)
         fitted = self.converted(np_compat, few.logits)
         p = arrays.in_blocks(partial(fitted.formula, np_compat), few.logits, *inputs)
-        w = few.weight / few.weight.sum()
-        error = np.sqrt(np.maximum((w * w) @ (p * (1 - p)), 1e-12))
-        gap = w @ p - np.bincount(few.y, w, few.n_classes)
-        worst = int(np.argmax(np.abs(gap) / error))
-        if abs(gap[worst]) < max(_MANY_ERRORS * error[worst], _LARGE_GAP):
+        weight = few.weight / few.weight.sum()
+        mean, frequency = weight @ p, np.bincount(few.y, weight, few.n_classes)
+        gap = np.abs(mean - frequency)
+        error = np.sqrt(np.maximum((weight * weight) @ (p * (1 - p)), 1e-12))
+        worst = int(np.argmax(gap / error))
+        if gap[worst] < max(_MANY_ERRORS * error[worst], _LARGE_GAP):
             return []
         name = worst if self.class_names_ is None else self.class_names_[worst]
         return [
-            f"the mean probability of class {name} is {w @ p[:, worst]:.3f} after calibration, its"
-            f" frequency {w @ p[:, worst] - gap[worst]:.3f}. The method cannot correct this. Try"
-            " 'auto' or 'vector'."
+            f"the mean probability of class {name} is {mean[worst]:.3f} after calibration, its"
+            f" frequency {frequency[worst]:.3f}. The method cannot correct this. Try 'auto' or"
+            " 'vector'."
         ]
 
 
@@ -479,15 +453,13 @@ def _brief(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else repr(value)
 
 
-_SHARED_FIELDS: Final = frozenset(f.name for f in fields(Calibrator))
-
-
-def _make_profile(samples: Samples, predicted: arrays.IntArray, input: str) -> Profile:
+def _make_profile(samples: Samples, input: str) -> Profile:
     """Return the profile of in-distribution samples."""
-    confidence = arrays.uncalibrated_confidence(samples.logits, input)
-    bins = arrays.confidence_bins(confidence)
+    predicted = samples.logits.argmax(axis=1)
     correct = samples.y == (1 if input == "confidence" else predicted)
     n_wrong = int((~correct).sum())
+    confidence = arrays.uncalibrated_confidence(samples.logits, input)
+    bins = arrays.confidence_bins(confidence)
     threshold = np.partition(confidence, n_wrong)[n_wrong] if n_wrong < len(correct) else 1.0
     return Profile(
         n_samples=len(correct),

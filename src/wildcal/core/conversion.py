@@ -5,7 +5,7 @@ functions check their input and work on NumPy arrays.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from wildcal.core.arrays import Array, FloatArray, clip
 from wildcal.core.exceptions import InputError
 
-InputKind: TypeAlias = Literal["logits", "proba", "log_proba", "score", "confidence"]
-INPUT_KINDS: Final[tuple[str, ...]] = get_args(InputKind)
+INPUT_KINDS: Final = ("logits", "proba", "log_proba", "score", "confidence")
 ONE_COLUMN: Final = ("score", "confidence")
 """Inputs of one number per sample."""
 

@@ -63,7 +63,7 @@ class ClassNames:
 
 def encode_labels(labels: NDArray[Any], class_names: ClassNames | None) -> NDArray[Any]:
     """Return an array of objects or texts as class indices; numbers are indices."""
-    missing = [i for i, label in enumerate(labels) if label is None or label != label]
+    missing = [i for i, label in enumerate(labels) if is_missing(label)]
     if missing:
         raise InputError(f"y must not be empty, got no label for sample {missing[0]}.", "y")
     if all(isinstance(label, int | float | bool | np.number) for label in labels):
@@ -75,6 +75,13 @@ def encode_labels(labels: NDArray[Any], class_names: ClassNames | None) -> NDArr
             "y",
         )
     return class_names.encode(labels)
+
+
+def is_missing(label: Any) -> bool:
+    """Return whether a label is None, NaN, or NA or NaT of pandas."""
+    if isinstance(label, float | np.floating):
+        return bool(label != label)
+    return label is None or type(label).__name__ in ("NAType", "NaTType")
 
 
 def encode_domain(domain: NDArray[Any], y: IntArray, source_domain: Any) -> IntArray:

@@ -112,11 +112,9 @@ class TemperatureObjective:
 
     def value(self, phi: FloatArray) -> float:
         """Return the loss at phi."""
-        total = 0.0
-        for block in self._blocks:
-            h = self.link(self.offset + self.design[block.part] @ phi)[0]
-            total += float(self.weight[block.part] @ _values(block, h, self.loss, self._work[0]))
-        return total / float(self.weight.sum())
+        temperatures = self.link(self.offset + self.design @ phi)[0]
+        losses = temperature_losses(self.logits, self.y, temperatures, self.loss)
+        return float(np.average(losses, weights=self.weight))
 
     def minimize(
         self, start: FloatArray, lower: FloatArray, upper: FloatArray, *, max_step: float = np.inf

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -54,7 +54,7 @@ class Samples:
     """Column names of a DataFrame."""
     eps: float = 1e-30
     """Replaces a probability of zero."""
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.y)
@@ -104,9 +104,7 @@ def check_samples(
         _check_index(X, name, column)
     feature_names = column_names(X)
     values = check_input(X, input)
-    eps = 1e-30
-    if input in ("proba", "confidence"):
-        eps = smallest_positive(values)
+    eps = smallest_positive(values) if input in ("proba", "confidence") else 1e-30
     few_classes = values.ndim == 2 and values.shape[1] <= _MAX_FORTRAN
     logits = values.astype(np.float64, order="F" if few_classes else "C")
     if input not in ("logits", "log_proba"):
@@ -125,11 +123,18 @@ def check_samples(
     codes = None
     if domain is not None:
         codes = encode_domain(as_numpy(domain, "domain"), labels, source_domain)
-    keep = weight > 0
-    for text, mask in _left_out(logits, labels, uses_ood).items():
-        if mask.any():
-            notes.append(text.format(mask.sum()))
-            keep &= ~mask
+    is_ood = labels == OOD_LABEL
+    is_masked = np.isneginf(logits[np.arange(n), np.maximum(labels, 0)]) & ~is_ood
+    keep = (weight > 0) & ~is_masked & (~is_ood | uses_ood)
+    if is_masked.any():
+        notes.append(
+            f"the true class is masked (logit -inf) in {is_masked.sum()} samples; they are left"
+            " out of the fit."
+        )
+    if is_ood.any() and not uses_ood:
+        notes.append(
+            f"{is_ood.sum()} OOD samples (y == -1) are left out: the method does not use them."
+        )
     samples = Samples(
         logits=unmask(logits),
         y=labels,
@@ -146,16 +151,6 @@ def check_samples(
             "y must contain in-distribution samples with a positive weight, got none.", "y"
         )
     return samples
-
-
-def _left_out(logits: FloatArray, y: IntArray, uses_ood: bool) -> dict[str, NDArray[np.bool_]]:
-    """Return which samples are not used by a fit, by the note about them."""
-    masked = "the true class is masked (logit -inf) in {} samples; they are left out of the fit."
-    ood = "{} OOD samples (y == -1) are left out: the method does not use them."
-    return {
-        masked: np.isneginf(logits[np.arange(len(y)), np.maximum(y, 0)]) & (y >= 0),
-        ood: (y == OOD_LABEL) & (not uses_ood),
-    }
 
 
 def check_input(
@@ -376,6 +371,8 @@ def _as_float(X: Any, name: str) -> NDArray[Any]:
     if type(X) is np.ndarray and X.dtype in (np.float32, np.float64):
         return X
     array = as_numpy(X, name)
+    if array.dtype == object:  # as pandas returns nullable columns
+        array = as_numpy(array.tolist(), name)
     if array.dtype == np.float16 or array.dtype.name == "bfloat16":
         return array.astype(np.float32)
     if array.dtype.kind in "iub" or array.dtype == np.longdouble:

@@ -113,7 +113,7 @@ def _client(scheduler: str) -> Any:
             'the scheduler needs Dask. Install Dask with: pip install "wildcal[dask]"'
         ) from error
     try:
-        return Client(scheduler, timeout=_TIMEOUT)
+        return Client(scheduler, timeout=_TIMEOUT, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         raise InputError(
             f"scheduler must be 'local' or the address of a Dask scheduler, got {scheduler!r}.",

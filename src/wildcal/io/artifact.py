@@ -10,7 +10,7 @@ import json
 import os
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, overload, runtime_checkable
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,20 +27,8 @@ FORMAT: Final = "wildcal calibrator"
 FORMAT_VERSION: Final = 2
 # Larger arrays are stored as base64, with their dtype and shape.
 _MAX_LISTED: Final = 64
-_MAX_BYTES: Final = 1 << 31
 # Parts of calibrators that are not calibrators.
 _PARTS: Final[dict[str, type[Any]]] = {"FitInfo": FitInfo, "Profile": Profile}
-
-
-@runtime_checkable
-class Fitted(Protocol):
-    """Protocol of accuracy estimators, which can be saved like calibrators."""
-
-    def check_is_fitted(self) -> None:
-        """Raise NotFittedError unless it was fitted."""
-
-    def check_loaded(self) -> None:
-        """Raise ValueError if numbers from a file are missing or cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +63,7 @@ def save(
     columns
         The declaration of columns that reading files used.
     """
-    if not isinstance(calibrator, Calibrator | Fitted):
+    if not hasattr(calibrator, "check_is_fitted"):
         raise InputError(
             f"calibrator must be a Calibrator, got {type(calibrator).__name__}.", "calibrator"
         )
@@ -97,14 +85,6 @@ def save(
         file.write("\n")
 
 
-@overload
-def load(path: str | os.PathLike[str]) -> Any: ...
-@overload
-def load(
-    path: str | os.PathLike[str], *, return_info: Literal[True]
-) -> tuple[Any, ArtifactInfo]: ...
-
-
 def load(path: str | os.PathLike[str], *, return_info: bool = False) -> Any:
     """Return the calibrator or estimator in a file, with `return_info` also an `ArtifactInfo`."""
     document = _read(Path(path))
@@ -113,7 +93,12 @@ def load(path: str | os.PathLike[str], *, return_info: bool = False) -> Any:
         raise FileFormatError(f"{path} is damaged: its checksum does not match its content.")
     try:
         calibrator = _decode(payload["calibrator"])
-        _check_prediction(calibrator)
+        if isinstance(calibrator, Calibrator):
+            _check_prediction(calibrator)
+        elif hasattr(calibrator, "check_loaded"):  # an accuracy estimator
+            calibrator.check_loaded()
+        else:
+            raise ValueError(f"it must hold a calibrator, got {type(calibrator).__name__}")
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise FileFormatError(f"{path} cannot be read: {error}") from error
     if not return_info:
@@ -124,13 +109,8 @@ def load(path: str | os.PathLike[str], *, return_info: bool = False) -> Any:
     return calibrator, info
 
 
-def _check_prediction(calibrator: Any) -> None:
+def _check_prediction(calibrator: Calibrator) -> None:
     """Raise unless a calibrator can predict: fitted numbers may be missing or of a wrong type."""
-    if isinstance(calibrator, Fitted):
-        calibrator.check_loaded()
-        return
-    if not isinstance(calibrator, Calibrator):
-        raise ValueError(f"it must hold a calibrator, got {type(calibrator).__name__}")
     k = calibrator.n_classes_
     samples = {"proba": np.full((1, k), 1 / k), "score": np.zeros(1), "confidence": np.full(1, 0.5)}
     x = samples.get(calibrator.input_, np.zeros((1, k)))
@@ -142,8 +122,6 @@ def _check_prediction(calibrator: Any) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    if path.stat().st_size > _MAX_BYTES:
-        raise FileFormatError(f"{path} is too large for a calibrator.")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:

@@ -1,30 +1,21 @@
 """Predict files batch by batch: memory does not grow with the number of samples."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.exceptions import InputError
-from wildcal.io.artifact import load
+from wildcal.io.formats import naming
 from wildcal.io.samples import SampleSet, iter_samples, open_table, read_file
 from wildcal.io.schema import Columns, resolve
 from wildcal.io.writers import open_writer, output_name
-
-_NAMES: Final = ("confidence", "predicted")
-
-
-def load_with_columns(path: str | os.PathLike[str]) -> tuple[Any, Columns]:
-    """Return a saved calibrator and the declaration of columns for its samples."""
-    calibrator, info = load(path, return_info=True)
-    return calibrator, columns_for(calibrator, Columns.from_dict(info.columns))
 
 
 def columns_for(calibrator: Calibrator, columns: Columns) -> Columns:
@@ -130,7 +121,5 @@ def window_statistics(files: Sequence[Path], calibrator: Any, columns: Columns) 
 def check_columns(path: Path, columns: Columns) -> None:
     """Raise if the columns of a file do not have the declared roles."""
     source, columns = open_table(path, columns)
-    try:
+    with naming(path):
         resolve(source.names, columns, labels=False)
-    except InputError as error:
-        raise InputError(f"{path}: {error}", error.param) from error

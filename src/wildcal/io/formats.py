@@ -71,12 +71,11 @@ def open_source(path: Path) -> Source:
     """Return the source of a file, by the ending of its name."""
     if not path.exists():
         raise FileFormatError(f"{path} does not exist.")
-    ending = _ending(path)
-    if ending not in SOURCES:
+    if not ending(path):
         known = " ".join(SOURCES)
         raise FileFormatError(f"{path} must have one of the endings {known}, got {path.name}.")
     with _reading(path):
-        return SOURCES[ending](path)
+        return SOURCES[ending(path)](path)
 
 
 class ArrowSource(Source):
@@ -94,9 +93,8 @@ class ArrowSource(Source):
     def batches(self, names: Sequence[str] | None) -> Iterator[Batch]:
         """Yield record batches."""
         with _arrow_file(self.path) as (_, _, read):
-            for record in read(names, self.row_groups):
-                if record.num_rows:
-                    yield arrow_batch(record)
+            records = read(names, self.row_groups)
+            yield from (arrow_batch(record) for record in records if record.num_rows)
 
 
 class CsvSource(Source):
@@ -139,22 +137,13 @@ class CsvSource(Source):
         import pyarrow
         from pyarrow import csv as arrow_csv
 
-        with pyarrow.input_stream(str(self.path)) as stream:
-            reader = arrow_csv.open_csv(
-                stream,
-                arrow_csv.ReadOptions(
-                    column_names=list(self.names), skip_rows=1, block_size=1 << 24
-                ),
-                arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-                arrow_csv.ConvertOptions(
-                    column_types={name: pyarrow.string() for name in self.names},
-                    include_columns=None if names is None else list(names),
-                    strings_can_be_null=False,
-                ),
-            )
-            for record in reader:
-                if record.num_rows:
-                    yield arrow_batch(record)
+        reading = arrow_csv.ReadOptions(block_size=1 << 24)
+        parsing = arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
+        as_text = arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(self.names, pyarrow.string()), include_columns=names
+        )
+        with arrow_csv.open_csv(self.path, reading, parsing, as_text) as reader:
+            yield from (arrow_batch(record) for record in reader if record.num_rows)
 
 
 class JsonLinesSource(Source):
@@ -216,8 +205,6 @@ def arrow_column(column: Any) -> NDArray[Any]:
 
     if isinstance(column, pyarrow.ChunkedArray):
         column = column.combine_chunks()
-    if pyarrow.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
     if hasattr(column, "value_lengths"):
         flat = column.flatten()
         width = len(flat) // max(len(column), 1)
@@ -225,8 +212,6 @@ def arrow_column(column: Any) -> NDArray[Any]:
         if not (lengths == width).all():
             raise InputError("score_columns must be lists of equal length.", "score_columns")
         return np.asarray(flat.to_numpy(zero_copy_only=False).reshape(len(column), width))
-    if pyarrow.types.is_decimal(column.type):
-        column = column.cast(pyarrow.float64())
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
@@ -237,7 +222,7 @@ def _arrow_file(path: Path) -> Iterator[Any]:
     import pyarrow
     from pyarrow import ipc, parquet
 
-    if path.suffix == ".parquet":
+    if path.suffix.lower() == ".parquet":
         with parquet.ParquetFile(path) as file:
             yield (
                 file.schema_arrow,
@@ -314,9 +299,10 @@ SOURCES: Final[dict[str, Callable[[Path], Source]]] = {
 """The reader of each format by the ending of a file's name."""
 
 
-def _ending(path: Path) -> str:
+def ending(path: Path) -> str:
+    """Return the key of the reader of a file in `SOURCES`, "" if there is none."""
     name = path.name.lower()
-    return next((end for end in sorted(SOURCES, key=len, reverse=True) if name.endswith(end)), "")
+    return next((end for end in SOURCES if name.endswith(end)), "")
 
 
 def _text(path: Path) -> IO[str]:
@@ -326,15 +312,8 @@ def _text(path: Path) -> IO[str]:
 
 
 def json_column(records: Sequence[Mapping[str, Any]], name: str) -> NDArray[Any]:
-    """Return a field of JSON objects: numbers, a matrix of lists, or objects."""
+    """Return a field of JSON objects: numbers or objects."""
     values = [record.get(name) for record in records]
-    if isinstance(values[0], list):
-        try:
-            return np.array(values, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InputError(
-                f"{name} must be lists of numbers of equal length.", "score_columns"
-            ) from None
     if all(isinstance(value, int | float) for value in values):
         return np.array(values)
     found = np.empty(len(values), dtype=object)
@@ -352,6 +331,15 @@ def _require(package: str, path: Path, install: str = '"wildcal[tables]"') -> No
     """Raise unless a package is installed."""
     if find_spec(package) is None:
         raise MissingExtraError(f"{path} needs {package}. Install it with: pip install {install}")
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Put the path of a file before the message of an InputError about its content."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{path}: {error}", error.param) from error
 
 
 @contextmanager

@@ -13,39 +13,68 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.exceptions import InputError
-from wildcal.io.formats import BATCH, Batch, JsonLinesSource, json_column
+from wildcal.io.formats import BATCH, Batch, JsonLinesSource, json_column, naming
 
 Record = Mapping[str, Any]
 Options = tuple[list[str], NDArray[np.float64]]
 """Texts and log-likelihoods."""
 
 
-def read_log(
-    records: Sequence[Record], *, normalize: bool = False, n_classes: int | None = None
-) -> tuple[list[Record], NDArray[np.float64], NDArray[np.int64]]:
-    """Return the records of the first filter, their logits and their labels.
+class LogSource(JsonLinesSource):
+    """A log as a table: `logits`, `label`, `doc_id`, the fields of the lines and of their `doc`.
 
     Parameters
     ----------
-    records
-        The lines of one or several logs.
+    path
+        The log.
     normalize
         Divide each log-likelihood by the number of characters of the option, as `acc_norm` does.
     n_classes
         Number of columns. Default: the largest number of options; missing ones are -inf.
     """
-    kept = [r for r in records if r.get("filter") == records[0].get("filter")]
-    options = [_options(record, i) for i, record in enumerate(kept)]
-    width = max(len(texts) for texts, _ in options)
-    if n_classes is not None and width > n_classes:
-        raise InputError(
-            f"the calibrator has {n_classes} classes, got a sample with {width} options.", "input"
-        )
-    logits = np.full((len(kept), max(n_classes or 0, width, 2)), -np.inf)
-    for i, (texts, values) in enumerate(options):
-        lengths = np.array([max(len(text), 1) for text in texts]) if normalize else 1
-        logits[i, : len(values)] = values / lengths
-    return kept, logits, _labels(kept, options)
+
+    def __init__(self, path: Path, normalize: bool, n_classes: int | None) -> None:
+        super().__init__(path)
+        self._normalize, self._n_classes = normalize, n_classes
+        if "filtered_resps" not in self.first:
+            raise InputError(
+                f"{path} must have lines with filtered_resps, as lm-eval writes them.", "input"
+            )
+        document = self.first.get("doc")
+        fields = document if isinstance(document, dict) else ()
+        self.names = tuple(dict.fromkeys(["logits", "label", *self.names, *fields]))
+
+    def batches(self, names: Sequence[str] | None) -> Iterator[Batch]:
+        """Yield the samples of the first filter, all at once: all targets have the same meaning."""
+        records = [record for part in self._records(BATCH) for record in part]
+        kept = [r for r in records if r.get("filter") == self.first.get("filter")]
+        with naming(self.path):
+            options = [_options(record, i) for i, record in enumerate(kept)]
+
+        def get(name: str) -> NDArray[Any]:
+            if name == "logits":
+                return self._logits(options)
+            if name == "label":
+                return _labels(kept, options)
+            if name in self.first:
+                return json_column(kept, name)
+            return json_column([record["doc"] for record in kept], name)
+
+        yield Batch(kept, self.names, get)
+
+    def _logits(self, options: Sequence[Options]) -> NDArray[np.float64]:
+        width = max(len(texts) for texts, _ in options)
+        n_classes = max(width, 2) if self._n_classes is None else self._n_classes
+        if width > n_classes:
+            raise InputError(
+                f"the calibrator has {n_classes} classes, got a sample with {width} options.",
+                "input",
+            )
+        logits = np.full((len(options), n_classes), -np.inf)
+        for i, (texts, values) in enumerate(options):
+            lengths = [max(len(text), 1) for text in texts] if self._normalize else 1
+            logits[i, : len(values)] = values / np.array(lengths)
+        return logits
 
 
 def _options(record: Record, i: int) -> Options:
@@ -73,7 +102,7 @@ def _labels(records: Sequence[Record], options: Sequence[Options]) -> NDArray[np
     contradict the logged accuracy are left out.
     """
     positions = [
-        _positions(str(record["target"]).strip(), texts)
+        _positions(str(record.get("target")).strip(), texts)
         for record, (texts, _) in zip(records, options, strict=True)
     ]
     complete = [labels for labels in zip(*positions, strict=True) if None not in labels]
@@ -82,7 +111,7 @@ def _labels(records: Sequence[Record], options: Sequence[Options]) -> NDArray[np
         i = next((i for i, each in enumerate(positions) if set(each) == {None}), 0)
         raise InputError(
             "target must be the index, letter or text of one option, got"
-            f" {records[i]['target']!r:.60} in sample {i}.",
+            f" {records[i].get('target')!r:.60} in sample {i}.",
             "input",
         )
     if len(set(fitting)) > 1:
@@ -111,35 +140,3 @@ def _agrees(
         "acc" not in record or bool(record["acc"]) == (int(values.argmax()) == label)
         for label, record, (_, values) in zip(labels, records, options, strict=True)
     )
-
-
-class LogSource(JsonLinesSource):
-    """A log as a table: `logits`, `label`, `doc_id`, the fields of the lines and of their `doc`."""
-
-    def __init__(self, path: Path, normalize: bool, n_classes: int | None) -> None:
-        super().__init__(path)
-        self._normalize, self._n_classes = normalize, n_classes
-        if "filtered_resps" not in self.first:
-            raise InputError(
-                "input='lm-eval' needs lines with filtered_resps, as its logger writes them.",
-                "input",
-            )
-        document = self.first.get("doc")
-        fields = document if isinstance(document, dict) else ()
-        self.names = tuple(dict.fromkeys(["logits", "label", *self.names, *fields]))
-
-    def batches(self, names: Sequence[str] | None) -> Iterator[Batch]:
-        """Yield the samples of one filter, all at once: labels are read from the whole file."""
-        records = [record for part in self._records(BATCH) for record in part]
-        kept, logits, labels = read_log(
-            records, normalize=self._normalize, n_classes=self._n_classes
-        )
-
-        def get(name: str) -> NDArray[Any]:
-            if name in ("logits", "label"):
-                return logits if name == "logits" else labels
-            if name in kept[0]:
-                return json_column(kept, name)
-            return json_column([record["doc"] for record in kept], name)
-
-        yield Batch(kept, self.names, get)

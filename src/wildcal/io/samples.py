@@ -12,10 +12,18 @@ from wildcal.core.arrays import FloatArray
 from wildcal.core.conversion import logits_from_logprobs
 from wildcal.core.exceptions import FileFormatError, InputError
 from wildcal.core.validation import check_distances, check_input
-from wildcal.io.formats import SOURCES, Batch, Source, open_source
+from wildcal.io.formats import SOURCES, Batch, Source, ending, naming, open_source
 from wildcal.io.frames import frame_batches, to_array
 from wildcal.io.lm_eval import LogSource
-from wildcal.io.schema import Columns, Resolved, as_numbers, labels_of, resolve, scores_of
+from wildcal.io.schema import (
+    Columns,
+    Resolved,
+    as_numbers,
+    labels_of,
+    numbers_of,
+    resolve,
+    scores_of,
+)
 
 _MIN_SAMPLE: Final = 200_000
 _SAMPLES_PER_CLASS: Final = 1_000
@@ -117,8 +125,8 @@ def read_samples(
         if len(given) != len(found):
             raise InputError(f"y must have {len(found)} labels, got {len(given)}.", "y")
         names = declaration.class_names or found.class_names
-        resolved = Resolved(found.input, ("X",), names, {"label": "y"}, (), declaration)
-        indices, names = labels_of(given, resolved, _n_classes(found.X))
+        completed = replace(declaration, input=found.input, class_names=names)
+        indices, names = labels_of(given, "y", completed, _n_classes(found.X))
         found = replace(found, y=indices, class_names=names)
     return found
 
@@ -155,19 +163,17 @@ def read_file(
     `all_columns` also reads the columns that are not used, for writing them; `row_groups` reads
     only those of a Parquet file.
     """
-    try:
-        source, columns = open_table(path, columns, n_classes)
+    source, columns = open_table(path, columns, n_classes)
+    source.row_groups, n = row_groups, 0
+    with naming(path):
         resolved = resolve(source.names, columns, labels=labels)
-        names = None if all_columns else resolved.names
-        source.row_groups, n = row_groups, 0
-        for batch in source.read(names):
+    for batch in source.read(None if all_columns else resolved.names):
+        with naming(path):
             samples = to_samples(batch, resolved)
-            yield batch, samples
-            n += len(samples)
-        if not n:
-            raise InputError("there are no samples.")
-    except InputError as error:
-        raise InputError(f"{path}: {error}", error.param) from error
+        yield batch, samples
+        n += len(samples)
+    if not n:
+        raise InputError(f"{path}: there are no samples.")
 
 
 def open_table(
@@ -190,33 +196,36 @@ def open_table(
 
 def to_samples(batch: Mapping[str, NDArray[Any]], resolved: Resolved) -> SampleSet:
     """Return the samples of a batch, checked."""
-    if resolved.input == "log_proba" and len(resolved.scores) == 1:
+    kind, names = resolved.input, resolved.columns.class_names
+    if kind == "log_proba" and len(resolved.scores) == 1:
         first = batch[resolved.scores[0]]
-        if first.dtype == object and isinstance(first[0], Mapping | list):
-            names = resolved.class_names
+        if first.dtype == object and _is_tokens(first[0]):
             if names is None:
                 raise InputError("class_names must be given for lists of tokens.", "class_names")
             batch = {**batch, resolved.scores[0]: logits_from_logprobs(first.tolist(), names)}
-    x = check_input(scores_of(batch, resolved), resolved.input)
-    names = resolved.class_names
-    if names is not None and len(names) != _n_classes(x):
-        raise InputError(
-            f"class_names must be {_n_classes(x)} names, got {len(names)}.", "class_names"
-        )
-    y = None
-    if "label" in resolved.roles:
-        y, names = labels_of(batch[resolved.roles["label"]], resolved, _n_classes(x))
-    knn = None
-    if resolved.knn:
-        parts = [as_numbers(batch[name], name) for name in resolved.knn]
-        knn = check_distances(parts[0] if len(parts) == 1 else np.array(parts).T, len(x))
-    more: dict[str, Any] = {r: batch[name] for r, name in resolved.roles.items() if r != "label"}
-    if "sample_weight" in more:
-        more["sample_weight"] = as_numbers(more["sample_weight"], resolved.roles["sample_weight"])
-    for role, values in {"label": y, **more}.items():
-        if values is not None and len(values) != len(x):
+    x = check_input(scores_of(batch, resolved), kind)
+    n_classes = _n_classes(x)
+    if names is not None and len(names) != n_classes:
+        raise InputError(f"class_names must be {n_classes} names, got {len(names)}.", "class_names")
+    found: dict[str, Any] = {role: batch[name] for role, name in resolved.roles.items()}
+    if "sample_weight" in found:
+        name = resolved.roles["sample_weight"]
+        found["sample_weight"] = as_numbers(found["sample_weight"], name)
+    if "label" in found:
+        label = found.pop("label")
+        found["y"], names = labels_of(label, resolved.roles["label"], resolved.columns, n_classes)
+    for role, values in found.items():
+        if len(values) != len(x):
             raise InputError(f"{role} must have {len(x)} values, got {len(values)}.", role)
-    return SampleSet(X=x, y=y, input=resolved.input, class_names=names, knn_distances=knn, **more)
+    if resolved.knn:
+        found["knn_distances"] = check_distances(numbers_of(batch, resolved.knn), len(x))
+    return SampleSet(X=x, input=kind, class_names=names, **found)
+
+
+def _is_tokens(value: Any) -> bool:
+    """Return whether a value has the most likely tokens, as `logits_from_logprobs` takes them."""
+    first = value[0] if isinstance(value, list) and value else value
+    return isinstance(first, Mapping)
 
 
 def list_files(source: Any) -> list[Path]:
@@ -225,13 +234,14 @@ def list_files(source: Any) -> list[Path]:
         return [path for each in source for path in list_files(each)]
     path = Path(source)
     if path.is_dir():
-        found = [p for p in path.iterdir() if p.name.endswith(tuple(SOURCES)) and p.is_file()]
+        found = [p for p in path.iterdir() if ending(p) and p.is_file()]
         if (path / "manifest.json").exists():
             raise InputError(f"{path} is a suite, expected files of samples.")
-    elif path.exists() or not set("*?[") & set(path.name):
+    elif path.exists() or not set("*?[") & set(str(path)):
         return [path]
     else:
-        found = [p for p in path.parent.glob(path.name) if p.is_file()]
+        root = Path(path.anchor)
+        found = [p for p in root.glob(str(path.relative_to(root))) if p.is_file()]
     found = sorted(p for p in found if not p.name.startswith("."))
     if not found:
         raise FileFormatError(f"{source} has no files of samples ({' '.join(SOURCES)}).")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, Self
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from wildcal.core.conversion import INPUT_KINDS
 from wildcal.core.exceptions import InputError
-from wildcal.core.labels import ClassNames, few
+from wildcal.core.labels import ClassNames, few, is_missing
 from wildcal.core.validation import check_choice
 
 INPUTS: Final = (*INPUT_KINDS, "lm-eval")
@@ -102,13 +102,17 @@ class Columns:
 class Resolved:
     """The columns of one table by their roles."""
 
-    input: str
+    columns: Columns
+    """The declaration, with the kind of input and the class names that were found."""
     scores: tuple[str, ...]
-    class_names: tuple[str, ...] | None
     roles: Mapping[str, str]
     """Columns of the label, sample_weight, domain, group and id, as far as there are any."""
     knn: tuple[str, ...]
-    columns: Columns
+
+    @property
+    def input(self) -> str:
+        """Kind of the scores."""
+        return str(self.columns.input)
 
     @property
     def names(self) -> list[str]:
@@ -140,14 +144,13 @@ def resolve(names: Sequence[str], columns: Columns, *, labels: bool = True) -> R
             roles["label"] = label
     elif columns.id_column in names:
         roles["id"] = str(columns.id_column)
-    class_names = columns.class_names or class_names
-    return Resolved(kind, scores, class_names, roles, _knn(names, columns), columns)
+    columns = replace(columns, input=kind, class_names=columns.class_names or class_names)
+    return Resolved(columns, scores, roles, _knn(names, columns))
 
 
 def scores_of(table: Mapping[str, NDArray[Any]], resolved: Resolved) -> NDArray[Any]:
     """Return the scores of a table, shape (n_samples, n_classes) or (n_samples,)."""
-    parts = [as_numbers(table[name], name) for name in resolved.scores]
-    x = parts[0] if len(parts) == 1 else np.array(parts).T  # Fortran order, as formulas want it
+    x = numbers_of(table, resolved.scores)
     if resolved.columns.percent:
         x = x / 100
     elif resolved.input in ("proba", "confidence") and len(x) and 1 + 1e-6 < x.max() <= 100:
@@ -161,17 +164,26 @@ def scores_of(table: Mapping[str, NDArray[Any]], resolved: Resolved) -> NDArray[
     return x
 
 
+def numbers_of(table: Mapping[str, NDArray[Any]], names: Sequence[str]) -> NDArray[Any]:
+    """Return one array of numbers as it is, several columns side by side."""
+    parts = [as_numbers(table[name], name) for name in names]
+    if len(parts) == 1:
+        return parts[0]
+    if any(part.shape != (len(parts[0]),) for part in parts):
+        raise InputError(f"{few(names)} must be columns of equal length.", "score_columns")
+    return np.array(parts).T  # Fortran order, as formulas want it
+
+
 def labels_of(
-    values: NDArray[Any], resolved: Resolved, n_classes: int
+    values: NDArray[Any], name: str, columns: Columns, n_classes: int
 ) -> tuple[NDArray[Any], tuple[str, ...] | None]:
-    """Return labels as class indices, and the class names."""
-    names, positive = resolved.class_names, resolved.columns.positive_class
-    name = resolved.roles["label"]
+    """Return labels as class indices, and the class names; `name` is that of the column."""
+    names, positive = columns.class_names, columns.positive_class
     if values.ndim != 1:
         raise InputError(f"{name} must be one column, got shape {values.shape}.", "label_column")
-    if resolved.input == "confidence":
+    if columns.input == "confidence":
         return _correct(values, name), None
-    missing = [i for i, v in enumerate(values.tolist()) if v is None or v != v or v in ("", b"")]
+    missing = [i for i, v in enumerate(values.tolist()) if is_missing(v) or v in ("", b"")]
     if missing:
         raise InputError(
             f"{name} must not be empty, got no label in sample {missing[0]}. Try dropping it.",
@@ -196,17 +208,24 @@ def labels_of(
 
 
 def as_numbers(values: NDArray[Any], name: str) -> NDArray[Any]:
-    """Return floating-point numbers; text is parsed."""
+    """Return floating-point numbers: text is parsed, lists are the rows of a matrix."""
     if values.dtype.kind == "f" or values.dtype.name == "bfloat16":
         return values
     if values.dtype.kind == "c":
         raise InputError(f"{name} must be real numbers, got dtype {values.dtype}.", "X")
+    if values.dtype == object and len(values) and isinstance(values[0], list | np.ndarray):
+        try:
+            return np.array(values.tolist(), dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"{name} must be lists of numbers of equal length.", "score_columns"
+            ) from None
     try:
         return values.astype(np.float64)
     except (TypeError, ValueError):
         given = values.tolist()
         i = next((i for i, value in enumerate(given) if not is_number(value)), 0)
-        shown = repr(given[i]) if given[i] not in (None, "") else "nothing"
+        shown = "nothing" if is_missing(given[i]) or given[i] == "" else repr(given[i])
         raise InputError(
             f"{name} must be numbers, got {shown:.60} in sample {i}.", "score_columns"
         ) from None
@@ -224,7 +243,7 @@ def is_number(value: Any) -> bool:
 def _kind_by_name(names: Sequence[str], columns: Columns) -> str:
     if columns.correct_column is not None:
         return "confidence"
-    if columns.score_columns is not None:
+    if columns.score_columns:
         first = columns.score_columns[0]
         kinds = [kind for kind, p in _PREFIXES.items() if first == kind or first.startswith(p)]
         return kinds[0] if kinds else "logits"
@@ -258,24 +277,23 @@ def _scores(
 ) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
     """Return the columns of the scores and the class names that they give."""
     declared, prefix = columns.score_columns, _PREFIXES.get(kind, f"{kind}_")
-    problem = "must not be empty"
-    if declared is None:
+    if not declared:
         found = _by_name(names, kind)
-        wanted = f"{prefix}*" if kind in _PREFIXES else kind
-        wanted = "logit_* or proba_*" if columns.input is None else wanted
-        problem = f"must be given: no column is named {wanted}"
     elif len(declared) == 1 and declared[0].endswith("*"):
         prefix = declared[0].removesuffix("*")
         found = _with_prefix(names, prefix)
-        problem = f"must match columns, got {declared[0]}"
     else:
-        found = list(declared)
-        for name in found:
-            _check_name(names, name, "score_columns")
+        found = [_check_name(names, name, "score_columns") for name in declared]
         if not all(name.startswith(prefix) for name in found):
             prefix = ""
     if not found:
-        raise InputError(f"score_columns {problem}; there are {few(names)}.", "score_columns")
+        wanted = f"{prefix}*" if declared or kind in _PREFIXES else kind
+        if columns.input is None and not declared and kind == "logits":
+            wanted = "logit_* or proba_*"
+        raise InputError(
+            f"score_columns must be given: no column is named {wanted}; there are {few(names)}.",
+            "score_columns",
+        )
     if kind in ("score", "confidence") and len(found) > 1:
         raise InputError(
             f"score_columns must be one column with input={kind!r}, got {few(found)}.",

@@ -39,14 +39,14 @@ class SplitInfo:
     sha256: str
 
     def __post_init__(self) -> None:
-        name, role, domain, severity = self.name, self.role, self.domain, self.severity
+        name, domain, severity = self.name, self.domain, self.severity
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise InputError(
                 "name must be letters, digits and . _ -, beginning with a letter or digit, got"
                 f" {name!r:.80}.",
                 "name",
             )
-        check_choice("role", role, ROLES)
+        check_choice("role", self.role, ROLES)
         if domain is not None and not isinstance(domain, str):
             raise InputError(f"domain must be a name or None, got {domain!r:.80}.", "domain")
         if (self.corruption is None) != (severity is None):

@@ -197,12 +197,12 @@ class SuiteWriter:
         """Keep the splits of an earlier run of the same extraction."""
         found = Suite.open(self.folder).manifest
         has_distances = any("knn_distances" in split.arrays for split in found.splits)
+        there, here = (json.loads(each.to_json()) for each in (found, self._manifest))
         for name in (*_SAME, "knn") if has_distances and knn is not None else _SAME:
-            there, here = (_as_json(getattr(each, name)) for each in (found, self._manifest))
-            if there != here:
+            if there[name] != here[name]:
                 raise InputError(
                     f"{name} must be that of the suite in {self.folder}, got another"
-                    f"{_difference(there, here)}. Try another folder.",
+                    f"{_difference(there[name], here[name])}. Try another folder.",
                     name,
                 )
         for temporary in self.folder.rglob(".*.tmp"):
@@ -233,11 +233,6 @@ class SuiteWriter:
         with atomic_write(self.folder / MANIFEST) as file:
             file.write(text)
         self._manifest = manifest
-
-
-def _as_json(value: Any) -> Any:
-    """Return a value as it is read back: lists for tuples."""
-    return json.loads(json.dumps(value))
 
 
 def _difference(there: Any, here: Any) -> str:

@@ -40,7 +40,7 @@ def _arrow_writer(file: IO[bytes], source: Any, path: Path) -> Iterator[Write]:
     import pyarrow
     from pyarrow import ipc, parquet
 
-    open_file = parquet.ParquetWriter if path.suffix == ".parquet" else ipc.new_file
+    open_file = parquet.ParquetWriter if path.suffix.lower() == ".parquet" else ipc.new_file
     writer: Any = None
     with ExitStack() as opened:
 
