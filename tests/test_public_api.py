@@ -2,6 +2,7 @@
 
 import importlib.resources
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -29,6 +30,11 @@ print(json.dumps(sorted(sys.modules)))
 def test_all_names_exist_once(module):
     assert all(hasattr(module, name) for name in module.__all__)
     assert len(set(module.__all__)) == len(module.__all__)
+
+
+def test_type_checkers_see_the_public_names():
+    stub = (importlib.resources.files("wildcal") / "__init__.pyi").read_text("utf-8")
+    assert sorted(re.findall(r" as (\w+)", stub)) == wildcal.__all__
 
 
 def modules_of(code):
