@@ -22,10 +22,8 @@ BLOCK = 8
 class Features:
     """What the last linear layer of a network reads, for images that are read block by block."""
 
-    def __init__(self, network: pathlib.Path) -> None:
-        self.network = open_classifier(str(network))
-        shape = (1, IMAGENET.crop, IMAGENET.crop, 3)
-        *_, self.layer, _ = self.network.default_layers(np.zeros(shape, np.float32))
+    def __init__(self, network: pathlib.Path, layer: str) -> None:
+        self.network, self.layer = open_classifier(str(network)), layer
 
     def __call__(self, images, rows=None):
         rows = np.arange(len(images)) if rows is None else rows
@@ -44,11 +42,12 @@ def main() -> None:
     parser.add_argument(
         "network", type=pathlib.Path, help="an ImageNet network as ONNX, logits out"
     )
+    parser.add_argument("layer", help="the tensor that its last linear layer reads")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--n-ood", type=int, default=500, help="samples of each OOD set")
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     options = parser.parse_args()
-    features = Features(options.network)
+    features = Features(options.network, options.layer)
 
     photos = image_folder(options.pacs / "photo", IMAGENET)
     seen = features(photos)

@@ -4,6 +4,7 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -127,7 +128,7 @@ def test_shipped_weights(pixels):
     found = open_classifier("wildcal:cifar10-densenet-45")
     assert found.about["name"] == "densenet-45"
     assert found.preprocess.crop == 32
-    logits, features = found.outputs(pixels, found.default_layers(pixels)[:-1])
+    logits, features = found.outputs(pixels, found.layers[:-1])
     assert logits.shape == (6, 10)
     assert next(iter(features)) == "stem"
     with pytest.raises(ValueError, match=r"network must be one of wildcal:.*, got wildcal:nope"):
@@ -149,16 +150,14 @@ def test_onnx_equals_torch(small_network, export, tmp_path, pixels, batch):
 def test_layers_of_onnx(export, tmp_path, pixels):
     torch.manual_seed(0)
     network = build("resnet20", 10)
-    found = open_classifier(str(export(network, tmp_path / "net.onnx")))
-    layers = found.default_layers(pixels)
-    assert layers[-1] == "logits"
-    _, features = found.outputs(pixels, layers[:-1])
-    # Three resolutions, then the pooled features.
-    assert [values.shape[1] for values in features.values()] == [16, 32, 64, 64]
-    own = TorchClassifier(network, {})
-    _, wanted = own.outputs(pixels, ["stages.2", "pool"])
-    for name, values in zip(layers[2:4], wanted.values(), strict=True):
-        np.testing.assert_allclose(features[name], values, atol=1e-4)
+    path = export(network, tmp_path / "net.onnx")
+    found = open_classifier(str(path))
+    assert found.layers is None
+    nodes = onnx.load(path).graph.node
+    pooled = next(node.input[0] for node in nodes if node.op_type == "Gemm")
+    _, features = found.outputs(pixels, [pooled])
+    _, wanted = TorchClassifier(network, {}).outputs(pixels, ["pool"])
+    np.testing.assert_allclose(features[pooled], wanted["pool"], atol=1e-4)
     with pytest.raises(ValueError, match=r"layers must be in the network, got 'nope'"):
         found.outputs(pixels, ["nope"])
 
@@ -172,35 +171,12 @@ def test_layers_of_onnx(export, tmp_path, pixels):
         ("densenet-45", ("stem", "stages.5", "stages.13", "stages.23", "pool", "logits")),
     ],
 )
-def test_layers_of_our_networks(pixels, name, layers):
-    network = TorchClassifier(build(name, 10), {})
-    assert network.default_layers(pixels) == layers
+def test_layers_of_our_networks(name, layers):
+    assert TorchClassifier(build(name, 10), {}).layers == layers
 
 
-def test_layers_of_other_networks(pixels):
-    plain = nn.Sequential(
-        *(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(2048, 12)),
-        *(nn.ReLU(), nn.Linear(12, 10)),
-    )
-    assert TorchClassifier(plain, {}).default_layers(pixels) == ("1", "4", "7", "logits")
-
-    class Tokens(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embed = nn.Conv2d(3, 16, 8, stride=8)
-            layer = [nn.TransformerEncoderLayer(16, 2, 32, batch_first=True) for _ in range(3)]
-            self.blocks = nn.Sequential(*layer)
-            self.norm, self.head = nn.LayerNorm(16), nn.Linear(16, 10)
-
-        def forward(self, x):
-            tokens = self.embed(x).flatten(2).transpose(1, 2)
-            return self.head(self.norm(self.blocks(tokens).mean(1)))
-
-    network = TorchClassifier(Tokens(), {})
-    assert network.default_layers(pixels) == (*(f"blocks.{i}" for i in range(3)), "norm", "logits")
-    with pytest.raises(ValueError, match="layers must be given"):
-        TorchClassifier(nn.Flatten(), {}).default_layers(pixels)
+def test_layers_of_other_networks():
+    assert TorchClassifier(nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten()), {}).layers is None
 
 
 def test_features_before_an_in_place_layer(pixels):

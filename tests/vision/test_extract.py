@@ -332,14 +332,17 @@ def test_folders_of_small_pictures(digits, tmp_path, monkeypatch, capsys):
     colors = "--mean 123.68,116.779,103.939, --std 1,1,1, --channels bgr, --scale 255"
     assert f" with {colors}. Try these." in capsys.readouterr().err
     words += colors.replace(", --", " --").split()
-    assert run([*words, "--features", "--n-train", "300"]) == 0
+    words += ["--features", "--n-train", "300"]
+    assert run(words) == 1
+    assert "--layers must be given for digitsnet:net" in capsys.readouterr().err
+    assert run([*words, "--layers", "1,3,logits"]) == 0
     text = capsys.readouterr().err
     assert "center 32 x 32" in text
     assert "Accuracy on 300 in-distribution images: 9" in text
     found = Suite.open(tmp_path / "s")
     test = found.split("test")
     assert (test.logits.argmax(axis=1) == test.y).mean() > 0.85
-    assert found.layers[-1] == "logits"
+    assert found.layers == ("1", "3", "logits")
     # A 6 upside down is a 9: by default only colors are changed.
     changed = {s.corruption for s in found.calibration if s.is_shifted}
     assert changed == {*VALIDATION_CORRUPTIONS, *choose_transforms(["color"], "folders")}

@@ -26,7 +26,10 @@ _SIZES: Final = {
     "n_ood_test": "Images of each OOD set for tests.  [all others]",
 }
 _NEIGHBORS: Final = {
-    "layers": (NAMES, "With --features: the layers.  [the ends of the blocks, and logits]"),
+    "layers": (
+        NAMES,
+        "With --features: the layers.  [our networks: ends of stages, logits]",
+    ),
     "n_neighbors": (COUNT, "With --features: k of the k-th neighbor.  [10; CIFAR: 50, 200]"),
     "train": (PATH, "With --features: folder of training images.  [DATA/train]"),
     "n_train": (COUNT, "With --features: training images.  [all; 1 % of imagenet]"),
@@ -110,9 +113,7 @@ def _named(context: click.Context, option: click.Parameter, values: tuple[str, .
     "  [as the network says; torchvision for imagenet]",
 )
 @common.table(_PREPROCESS)
-@click.option(
-    "--allow-chance", is_flag=True, help="Go on if the accuracy is within noise of chance."
-)
+@click.option("--allow-chance", is_flag=True, help="Go on at an accuracy of chance.")
 @common.seed_option
 @click.option(
     "--dtype",

@@ -23,9 +23,7 @@ from wildcal.io.schema import Columns
 @click.option("--ood", type=PATH, help="Samples of none of the classes, for energy methods.")
 @click.option("--source-domain", metavar="NAME", help="The in-distribution domain.")
 @click.option("--suite", metavar="SUITE", help="Fit on the calibration splits of a suite.")
-@click.option(
-    "--sample", type=COUNT, help="Draw at most so many samples.  [200,000, or 1,000 for each class]"
-)
+@click.option("--sample", type=COUNT, help="Samples to draw.  [200,000, or 1,000 for each class]")
 @click.option("--labels-file", type=PATH, help="Labels, if they are in another file.")
 @common.knn_option
 @common.columns_options

@@ -92,7 +92,7 @@ def monitor() -> None:
 @click.option("--exit-on-alert", is_flag=True, help="End with exit code 3 at a drift alert.")
 @click.option("--proba", is_flag=True, help="Also write the probability of every class.")
 @click.option(
-    "--log-every", type=COUNT, metavar="N", help="Write only the status, after every N samples."
+    "--log-every", type=COUNT, metavar="N", help="Write only the status, every N samples."
 )
 @click.option("--skip-invalid", is_flag=True, help="Leave out samples that are not valid.")
 def run_command(

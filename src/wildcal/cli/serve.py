@@ -40,9 +40,7 @@ from wildcal.core.exceptions import InputError, WildcalError
     metavar="[NAME=]FILE",
     help=("A saved accuracy estimator of the calibrator NAME, instead of ATC; repeatable."),
 )
-@click.option(
-    "--max-streams", default=1000, type=COUNT, help="Streams in memory; others are on disk."
-)
+@click.option("--max-streams", default=1000, type=COUNT, help="Streams in memory, others on disk.")
 @click.option("--max-samples", default=65536, type=COUNT, help="Samples of one request.")
 @click.option("--max-bytes", default=1 << 24, type=COUNT, help="Bytes of the body of one request.")
 @click.option("--max-connections", default=1000, type=COUNT, help="Open connections.")

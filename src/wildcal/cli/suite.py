@@ -201,9 +201,7 @@ def write_suite(
 @suite.command(no_args_is_help=True)
 @click.argument("name", metavar="SUITE")
 @click.argument("split", required=False)
-@click.option(
-    "--dtype", type=click.Choice(DTYPES), help="Precision of the logits of a whole suite."
-)
+@click.option("--dtype", type=click.Choice(DTYPES), help="Precision of logits in a whole suite.")
 @click.option("--step", type=float, help="Round the logits of a whole suite to multiples.")
 @common.overwrite_option
 @common.output_option

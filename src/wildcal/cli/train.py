@@ -27,18 +27,8 @@ from wildcal.core.exceptions import InputError
 @click.option("--batch-size", type=int, default=128)
 @click.option("--learning-rate", type=float, default=0.2, help="At its peak.")
 @click.option("--weight-decay", type=float, default=5e-4)
-@click.option(
-    "--warm-up",
-    type=float,
-    default=0.2,
-    help="Share of the steps in which the learning rate rises.",
-)
-@click.option(
-    "--small-crops",
-    type=float,
-    default=0.4,
-    help="Share of the epochs, at the start, on 24 x 24 pixels.",
-)
+@click.option("--warm-up", default=0.2, help="Share of steps with a rising learning rate.")
+@click.option("--small-crops", default=0.4, help="Share of epochs, the first, on 24 x 24 pixels.")
 @common.seed_option
 @click.option("--device", default="cpu", help="Any device of torch.")
 def train(

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,8 +33,6 @@ MAX_WINDOW: Final = 1_000_000
 # Error of ATC, as a part of its fall below calibration time: benchmarks/studies/monitor.py.
 _RELATIVE_ERROR: Final = 0.45
 _Z: Final = 1.959963984540054
-# Fewer samples are not checked again before the prediction, which halves its time.
-_FEW: Final = 8
 # Columns of `MonitorState.buckets`: samples, those above the ATC threshold, sums of the calibrated
 # confidence and of the accuracy estimator, samples by uncalibrated confidence; for calibrators that
 # adapt to windows also counts and confidence sums of the classes.
@@ -102,7 +99,6 @@ class Monitor:
         self._profile = calibrator.profile_
         self._test = DriftTest(self._profile, self.false_alert_rate)
         self._fingerprint = fingerprint(calibrator, estimator)
-        self._converted: dict[Any, Calibrator] = {}
         self._held = self._empty()
         self._waiting: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]] = []
         try:
@@ -139,7 +135,8 @@ class Monitor:
         check_column_names(X, self.calibrator.feature_names_in_)
         x = check_input(X, self.calibrator.input_, n_classes=self.calibrator.n_classes_)
         parts = _split(ids, len(x))
-        proba = self._proba(self._adapted(x, knn_distances), x, knn_distances)
+        adapted = self._adapted(x, knn_distances)
+        proba = np.asarray(adapted.predict_proba(x, knn_distances=knn_distances))
         if proba.ndim == 1:
             predicted, calibrated = (proba >= 0.5).astype(np.int64), proba
         else:
@@ -381,14 +378,6 @@ class Monitor:
                 pass
         counts, confidence_sums = window.sums.sum(axis=0)[_CLASSES].reshape(2, -1)
         return self.calibrator.adapt(WindowStatistics(counts, confidence_sums))
-
-    def _proba(self, calibrator: Calibrator, x: NDArray[Any], knn_distances: Any) -> NDArray[Any]:
-        """Return `calibrator.predict_proba(x)`."""
-        if len(x) >= _FEW or calibrator is not self.calibrator or calibrator.requires:
-            return np.asarray(calibrator.predict_proba(x, knn_distances=knn_distances))
-        if x.dtype not in self._converted:
-            self._converted[x.dtype] = calibrator.converted(np_compat, x)
-        return np.asarray(self._converted[x.dtype].probabilities(np_compat, x))
 
     def _encode(self, label: Any) -> int | None:
         """Return a label as a class index, None if it is unknown."""

@@ -46,6 +46,8 @@ class Classifier(ABC):
         Side of its input, where it is fixed.
     batch_size
         Where it is fixed.
+    layers
+        The layers whose features are taken by default, where they are known; the logits are last.
     """
 
     about: dict[str, Any]
@@ -53,14 +55,11 @@ class Classifier(ABC):
     class_names: tuple[str, ...] | None = None
     size: int | None = None
     batch_size: int | None = None
+    layers: tuple[str, ...] | None = None
 
     @abstractmethod
     def outputs(self, pixels: Pixels, layers: Sequence[str] = ()) -> Outputs:
         """Return logits and features of layers."""
-
-    @abstractmethod
-    def default_layers(self, pixels: Pixels) -> tuple[str, ...]:
-        """Return the layers whose features are taken by default."""
 
 
 class TorchClassifier(Classifier):
@@ -83,6 +82,9 @@ class TorchClassifier(Classifier):
             raise InputError(
                 f"device must be usable, got {device!r}: {reason}", "device"
             ) from error
+        from wildcal.vision.layers import stage_ends
+
+        self.layers = stage_ends(module)
         self.about = about | {"n_parameters": sum(p.numel() for p in module.parameters())}
         self.preprocess, self.class_names, self.device = preprocess, class_names, device
         # CPUs prefer channels-last images; other modules may read the layout of the memory.
@@ -114,12 +116,6 @@ class TorchClassifier(Classifier):
                 f"network must return a tensor of logits, got {type(out).__name__}.", "network"
             )
         return out.float().cpu().numpy(), features
-
-    def default_layers(self, pixels: Pixels) -> tuple[str, ...]:
-        """Return the ends of stages or blocks, the layer before the last linear one, the logits."""
-        from wildcal.vision.layers import default_layers
-
-        return default_layers(self.module, lambda: self.outputs(pixels))
 
 
 class OnnxClassifier(Classifier):
@@ -173,14 +169,6 @@ class OnnxClassifier(Classifier):
         for name, values in zip(names, found, strict=True):
             features[name] = values.mean(pooled_axes(values.shape, name), dtype=np.float32)[:n]
         return logits[:n].astype(np.float32, copy=False), features
-
-    def default_layers(self, pixels: Pixels) -> tuple[str, ...]:
-        """Return the last picture at each resolution, the input of the last linear layer, ..."""
-        from wildcal.vision.onnx_layers import default_tensors
-
-        return default_tensors(
-            self._path, pixels.shape[1], channels_last=self._channels_last, logits=self._output
-        )
 
 
 def open_classifier(

@@ -45,7 +45,7 @@ class Neighbors:
     indices
         Which of them are searched.
     layers
-        Names of layers; "logits" are the logits. Default: see `layers.default_layers`.
+        Names of layers; "logits" are the logits. Our own networks have a default.
     k
         Which neighbor.
     index
@@ -190,7 +190,14 @@ class Extractor:
         if self.neighbors is None:
             return
         given = self.neighbors.layers
-        self.layers = tuple(dict.fromkeys(given or classifier.default_layers(pixels)))
+        layers = given or classifier.layers
+        if not layers:
+            raise InputError(
+                f"layers must be given for {classifier.about['name']}: names of its layers,"
+                " separated by commas. A wrong name lists others.",
+                "layers",
+            )
+        self.layers = tuple(dict.fromkeys(layers))
         _, vectors = self._outputs(pixels)
         if not given:  # leave out layers with the features of the one before
             new = [True, *(not _equal(*pair) for pair in pairwise(vectors))]

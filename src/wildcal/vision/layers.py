@@ -57,23 +57,6 @@ def _forward_hooks(
         yield
 
 
-def default_layers(network: nn.Module, run: Callable[[], object]) -> tuple[str, ...]:
-    """Return the layers that density-aware calibration reads by default.
-
-    In our own networks these are the stem, the end of each stage and the pooled features. In
-    others: the last layer at each resolution of the picture, or each block of a transformer, and
-    the layer before the last linear one. The logits come last.
-
-    Parameters
-    ----------
-    network
-        A torch module.
-    run
-        Runs it on a few images.
-    """
-    return *(_own_layers(network) or _found_layers(network, run)), LOGITS
-
-
 _STAGE_ENDS: Final = {
     ResNet: ("stages", nn.Sequential),
     WideResNet: ("stages", nn.Sequential),
@@ -83,56 +66,14 @@ _STAGE_ENDS: Final = {
 """Part of each of our networks, and the modules in it that end a stage."""
 
 
-def _own_layers(network: nn.Module) -> tuple[str, ...]:
+def stage_ends(network: nn.Module) -> tuple[str, ...] | None:
+    """Return the stem, the end of each stage, the pooled features and the logits of our networks.
+
+    None for other networks.
+    """
     if type(network) not in _STAGE_ENDS:
-        return ()
+        return None
     part, kind = _STAGE_ENDS[type(network)]
     modules = network.get_submodule(part).named_children()
-    ends = tuple(f"{part}.{name}" for name, module in modules if isinstance(module, kind))
-    return ends if isinstance(network, VGG) else ("stem", *ends, "pool")
-
-
-def _found_layers(network: nn.Module, run: Callable[[], object]) -> tuple[str, ...]:
-    # The shapes of the outputs of each layer, in the order in which the layers end.
-    shapes: dict[str, list[tuple[int, ...]]] = {}
-
-    def note(name: str, module: nn.Module, inputs: Any, output: Any) -> None:
-        if isinstance(output, Tensor):
-            shapes.setdefault(name, []).append(tuple(output.shape))
-
-    modules = {name: module for name, module in network.named_modules() if name}
-    with _forward_hooks(modules, note):
-        run()
-    once = {name: found[0] for name, found in shapes.items() if len(found) == 1}
-    last: dict[tuple[int, ...], str] = {}  # the last picture at each resolution
-    for name, shape in once.items():
-        if len(shape) == 4 and min(shape[2:]) > 1:
-            last[shape[2:]] = name
-    found = list(last.values()) if len(last) > 1 else _blocks(modules, once)
-    linear = [name for name in once if isinstance(modules[name], nn.Linear)]
-    order = list(once)
-    if linear and order.index(linear[-1]) > 0 and len(once[linear[-1]]) == 2:
-        before = order[order.index(linear[-1]) - 1]
-        if len(once[before]) == 2:
-            found.append(before)
-    if not found:
-        raise InputError(
-            "layers must be given: the network has no pictures of several resolutions and no"
-            f" blocks. Its layers are {', '.join(order[:20])}.",
-            "layers",
-        )
-    return tuple(dict.fromkeys(found))
-
-
-def _blocks(modules: dict[str, nn.Module], shapes: dict[str, tuple[int, ...]]) -> list[str]:
-    """Return the members of the longest list of modules that give tokens or pictures."""
-    lists = [
-        [
-            f"{name}.{i}"
-            for i, _ in module.named_children()
-            if len(shapes.get(f"{name}.{i}", ())) > 2
-        ]
-        for name, module in modules.items()
-        if isinstance(module, nn.ModuleList | nn.Sequential)
-    ]
-    return max(lists, key=len, default=[])
+    ends = [f"{part}.{name}" for name, module in modules if isinstance(module, kind)]
+    return tuple([*ends, LOGITS] if isinstance(network, VGG) else ["stem", *ends, "pool", LOGITS])
