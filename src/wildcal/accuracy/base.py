@@ -9,19 +9,12 @@ import array_api_compat.numpy as np_compat
 import numpy as np
 
 from wildcal.calibrators.temperature import TemperatureScaling
+from wildcal.core import validation
 from wildcal.core.arrays import Array, FloatArray, IntArray, in_blocks
 from wildcal.core.conversion import ONE_COLUMN
 from wildcal.core.estimator import BaseEstimator
 from wildcal.core.exceptions import InputError, NotFittedError
 from wildcal.core.registry import ESTIMATORS, import_class
-from wildcal.core.validation import (
-    Samples,
-    check_column_names,
-    check_input,
-    check_samples,
-    in_memory,
-    warn,
-)
 
 # The 97.5 % quantile of the normal distribution: intervals of 95 %.
 _Z: Final = 1.959963984540054
@@ -169,13 +162,15 @@ class AccuracyEstimator(BaseEstimator, ABC):
         source_domain
             The label of the in-distribution domain. Default: 0 or "source".
         """
-        samples = check_samples(X, y, input=input, domain=domain, source_domain=source_domain)
+        samples = validation.check_samples(
+            X, y, input=input, domain=domain, source_domain=source_domain
+        )
         self.fit_samples(samples, input=input)
         for message in (*samples.warnings, *self._source_notes()):
-            warn(f"{type(self).__name__}: {message}")
+            validation.warn(f"{type(self).__name__}: {message}")
         return self
 
-    def fit_samples(self, samples: Samples, *, input: str = "logits") -> Self:
+    def fit_samples(self, samples: validation.Samples, *, input: str = "logits") -> Self:
         """Fit on checked samples and return self."""
         if input == "confidence" and self.needs_classes:
             raise InputError(
@@ -277,16 +272,16 @@ class AccuracyEstimator(BaseEstimator, ABC):
     def _check_options(self) -> None:
         """Raise InputError if an option has a value that is not allowed."""
 
-    def _proba_of(self, samples: Samples) -> FloatArray:
+    def _proba_of(self, samples: validation.Samples) -> FloatArray:
         p = in_blocks(partial(self.calibrator_.formula, np_compat), samples.logits)
         return p[:, 1:] if self.input_ == "confidence" else p
 
-    def _correct(self, p: FloatArray, samples: Samples) -> Any:
+    def _correct(self, p: FloatArray, samples: validation.Samples) -> Any:
         return samples.y == (1 if self.input_ == "confidence" else p.argmax(axis=1))
 
     def _checked(self, X: Any) -> FloatArray:
-        check_column_names(X, self.feature_names_in_)
-        x = check_input(in_memory(X), self.input_, n_classes=self.n_classes_)
+        validation.check_column_names(X, self.feature_names_in_)
+        x = validation.check_input(validation.in_memory(X), self.input_, n_classes=self.n_classes_)
         return x.astype(np.float64)
 
     def _statistics(self, window: Any, second_logits: Any) -> AccuracyStatistics:
@@ -315,7 +310,7 @@ class AccuracyEstimator(BaseEstimator, ABC):
             values = self._values(p, *second)
         return AccuracyStatistics(self.name, len(x), float(values.sum()))
 
-    def _fit_errors(self, p: FloatArray, correct: Any, samples: Samples) -> None:
+    def _fit_errors(self, p: FloatArray, correct: Any, samples: validation.Samples) -> None:
         """Set the sampling error from source samples, and the error under shift from domains."""
         values = self._values(p)
         self.source_value_ = float(values.mean())
@@ -356,7 +351,7 @@ class AccuracyEstimator(BaseEstimator, ABC):
         return margin, margin
 
 
-def _repeated(samples: Samples) -> Samples:
+def _repeated(samples: validation.Samples) -> validation.Samples:
     """Return samples of weight 1: estimators count samples, so a weight of 2 repeats a sample."""
     weight = samples.weight
     if (weight == 1).all():

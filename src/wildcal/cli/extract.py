@@ -100,12 +100,6 @@ def _named(context: click.Context, option: click.Parameter, values: tuple[str, .
 @click.option("--features", is_flag=True, help="Measure distances to the training images, for dac.")
 @common.table(_NEIGHBORS)
 @click.option(
-    "--index",
-    type=click.Choice(["exact", "ivf"]),
-    default="exact",
-    help="With --features: search all training images, or approximately.",
-)
-@click.option(
     "--preprocess",
     "preset",
     type=click.Choice(["torchvision", "timm-0.5", "caffe", "unit"]),
@@ -200,7 +194,6 @@ def _extractor(
     n_train: int | None,
     layers: tuple[str, ...] | None,
     n_neighbors: int | None,
-    index: str,
     **options: Any,
 ) -> tuple["Extractor", bool]:
     """Return the network with the plan of the suite, and whether its colors are known."""
@@ -232,7 +225,6 @@ def _extractor(
             seed=seed,
             layers=layers,
             k=n_neighbors or _K.get(dataset, 10),
-            index=index,
         )
     extractor = Extractor(open_network, plan, preprocess, neighbors)
     extractor.classifier = classifier

@@ -66,7 +66,6 @@ _RENAMED_OPTIONS: Final = {
     "--note": "--metadata",
     "--ood-rows": "--n-ood",
     "--pos-label": "--positive-class",
-    "--search": "--index",
     "--rows": "--n-corrupted",
     "--set": "--param",
     "--size": "--crop",

@@ -13,24 +13,12 @@ import numpy as np
 from array_api_compat import is_dask_array
 from numpy.typing import NDArray
 
-from wildcal.core import arrays
+from wildcal.core import arrays, validation
 from wildcal.core.arrays import Array, device
 from wildcal.core.conversion import to_logits
 from wildcal.core.estimator import BaseEstimator
 from wildcal.core.exceptions import ConvergenceWarning, InputError, NotFittedError
 from wildcal.core.profile import Profile
-from wildcal.core.validation import (
-    Samples,
-    check_column_names,
-    check_distances,
-    check_distances_shape,
-    check_foreign_array,
-    check_input,
-    check_raw_logits,
-    check_samples,
-    is_foreign_array,
-    warn,
-)
 
 # Samples that decide whether class frequencies are matched.
 _N_CHECKED: Final = 5_000
@@ -97,7 +85,7 @@ class Calibrator(BaseEstimator, ABC):
     fit_info_: FitInfo = field(init=False)
 
     @abstractmethod
-    def _fit(self, data: Samples) -> FitInfo:
+    def _fit(self, data: validation.Samples) -> FitInfo:
         """Set the fitted numbers from checked samples."""
 
     @abstractmethod
@@ -146,7 +134,7 @@ class Calibrator(BaseEstimator, ABC):
                 "input",
             )
         self._check_distances_given(knn_distances)
-        samples = check_samples(
+        samples = validation.check_samples(
             X,
             y,
             input=input,
@@ -158,16 +146,16 @@ class Calibrator(BaseEstimator, ABC):
         )
         self.fit_samples(samples, input=input)
         for message in self.fit_info_.warnings:
-            warn(f"{type(self).__name__}: {message}")
+            validation.warn(f"{type(self).__name__}: {message}")
         if not self.fit_info_.converged:
-            warn(
+            validation.warn(
                 f"{type(self).__name__} stopped after {self.fit_info_.n_iter} iterations (loss"
                 f" {self.fit_info_.loss_after:.4g}) before it converged.",
                 ConvergenceWarning,
             )
         return self
 
-    def fit_samples(self, samples: Samples, *, input: str = "logits") -> Self:
+    def fit_samples(self, samples: validation.Samples, *, input: str = "logits") -> Self:
         """Fit on checked samples. Warnings are stored in `fit_info_`, not issued."""
         self._check_options()
         if not self.uses_ood:
@@ -254,8 +242,8 @@ class Calibrator(BaseEstimator, ABC):
     def _apply(self, reduce: Callable[[Any, Array], Array], X: Any, knn_distances: Any) -> Array:
         """Return `reduce(xp, probabilities)` of samples, computed for blocks or chunks of them."""
         self.check_is_fitted()
-        if is_foreign_array(X):
-            check_foreign_array(X, self.input_, self.n_classes_)
+        if validation.is_foreign_array(X):
+            validation.check_foreign_array(X, self.input_, self.n_classes_)
             if is_dask_array(X):
                 inputs = self._extra_inputs(X, knn_distances)
                 return arrays.in_chunks(partial(_apply_chunk, self, reduce), X, *inputs)
@@ -264,10 +252,10 @@ class Calibrator(BaseEstimator, ABC):
                 X = xp.astype(X, xp.float32)
             inputs = self._extra_inputs(X, knn_distances)
             return reduce(xp, self.converted(xp, X).probabilities(xp, X, *inputs))
-        check_column_names(X, self.feature_names_in_)
-        x = check_input(X, self.input_, n_classes=self.n_classes_)
+        validation.check_column_names(X, self.feature_names_in_)
+        x = validation.check_input(X, self.input_, n_classes=self.n_classes_)
         if self._reads_energy() and self.input_ == "logits":
-            check_raw_logits(x, type(self).__name__)
+            validation.check_raw_logits(x, type(self).__name__)
         inputs = self._extra_inputs(x, knn_distances)
         fitted = self.converted(np_compat, x)
         return arrays.in_blocks(
@@ -281,11 +269,15 @@ class Calibrator(BaseEstimator, ABC):
         self._check_distances_given(knn_distances)
         n_layers = getattr(self, "n_layers", None)
         if isinstance(x, np.ndarray):
-            return (check_distances(knn_distances, len(x), n_layers).astype(x.dtype, copy=False),)
+            return (
+                validation.check_distances(knn_distances, len(x), n_layers).astype(
+                    x.dtype, copy=False
+                ),
+            )
         xp = arrays.namespace(x)
-        if not is_foreign_array(knn_distances):
+        if not validation.is_foreign_array(knn_distances):
             knn_distances = xp.asarray(knn_distances, device=device(x))
-        check_distances_shape(knn_distances.shape, x.shape[0], n_layers)
+        validation.check_distances_shape(knn_distances.shape, x.shape[0], n_layers)
         return (knn_distances if is_dask_array(x) else xp.astype(knn_distances, x.dtype),)
 
     def _check_distances_given(self, knn_distances: Any) -> None:
@@ -325,7 +317,7 @@ class Calibrator(BaseEstimator, ABC):
             " held-out samples."
         ]
 
-    def _frequency_notes(self, samples: Samples) -> list[str]:
+    def _frequency_notes(self, samples: validation.Samples) -> list[str]:
         """Return a warning if the mean probability of a class is far from its frequency."""
         few = samples.subset(np.arange(len(samples)) % max(1, len(samples) // _N_CHECKED) == 0)
         inputs = self._extra_inputs(few.logits, few.knn_distances)
@@ -362,8 +354,8 @@ class TemperatureCalibrator(Calibrator):
     def temperatures(self, X: Any, *, knn_distances: Any = None) -> NDArray[Any]:
         """Return the temperature of each sample, shape (n_samples,), of NumPy input."""
         self.check_is_fitted()
-        check_column_names(X, self.feature_names_in_)
-        x = check_input(X, self.input_, n_classes=self.n_classes_)
+        validation.check_column_names(X, self.feature_names_in_)
+        x = validation.check_input(X, self.input_, n_classes=self.n_classes_)
         fitted = self.converted(np_compat, x)
 
         def function(block: NDArray[Any], *inputs: NDArray[Any]) -> NDArray[Any]:
@@ -416,7 +408,7 @@ def clone(calibrator: Calibrator) -> Calibrator:
     return type(calibrator)(**{k: clone(v) if isinstance(v, Calibrator) else v for k, v in params})
 
 
-def fit_base(base: Calibrator, samples: Samples, input: str) -> Calibrator:
+def fit_base(base: Calibrator, samples: validation.Samples, input: str) -> Calibrator:
     """Return a fitted base as it is, or a clone fitted on the source samples."""
     if base.is_fitted:
         if base.n_classes_ != samples.n_classes:
@@ -453,7 +445,7 @@ def _brief(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else repr(value)
 
 
-def _make_profile(samples: Samples, input: str) -> Profile:
+def _make_profile(samples: validation.Samples, input: str) -> Profile:
     """Return the profile of in-distribution samples."""
     predicted = samples.logits.argmax(axis=1)
     correct = samples.y == (1 if input == "confidence" else predicted)

@@ -12,16 +12,10 @@ import numpy as np
 from wildcal.core.arrays import FloatArray
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.exceptions import InputError
+from wildcal.evaluation import tables
 from wildcal.evaluation.diagnostics import Diagnostics
 from wildcal.evaluation.information import InformationUsed
 from wildcal.evaluation.results import FORMAT_VERSION, Result, as_loss, estimate_columns
-from wildcal.evaluation.tables import (
-    FLOOR,
-    difference_column,
-    estimate_column,
-    failure_notes,
-    text_column,
-)
 from wildcal.io.suite import Split, Suite
 from wildcal.metrics._scores import Scores
 from wildcal.metrics.bootstrap import Difference, Estimate, difference, interval
@@ -246,15 +240,15 @@ class BenchmarkResults(Result):
     def _table(self, suite: str, metric: Metric) -> Table:
         methods = self.ranked(suite, metric.name)
         if not methods:
-            reasons = failure_notes(self.suites[suite].failed)
+            reasons = tables.failure_notes(self.suites[suite].failed)
             return Table(f"{suite}: no method could be fitted.", (), (), reasons)
         names = [m.name for m in methods]
         averages = [self.average(suite, name, metric.name) for name in names]
         differences = [self.difference(suite, name, names[0], metric.name) for name in names[1:]]
         columns = [
-            text_column("method", names),
-            estimate_column(f"average {metric.title}", metric, averages, interval=True),
-            difference_column(metric, differences),
+            tables.text_column("method", names),
+            tables.estimate_column(f"average {metric.title}", metric, averages, interval=True),
+            tables.difference_column(metric, differences),
         ]
         if any(a.floor is not None for a in averages):
             columns += [
@@ -269,14 +263,16 @@ class BenchmarkResults(Result):
             if other.needs != "ood" and other.name not in (metric.name, "mean_confidence"):
                 others = [self.average(suite, name, other.name) for name in names]
                 head = f"average {other.title}"
-                columns.append(estimate_column(head, other, others, priority=7))
+                columns.append(tables.estimate_column(head, other, others, priority=7))
         for split in self.ood_splits(suite):
             for key, title in _OOD_COLUMNS.items():
                 found = [self.estimate(suite, name, split, key) for name in names]
                 if any(found):
                     head = f"{title} {split}"
-                    columns.append(estimate_column(head, METRICS[key], found, priority=9))
-        columns.append(text_column("data used", [m.information for m in methods], priority=10))
+                    columns.append(tables.estimate_column(head, METRICS[key], found, priority=9))
+        columns.append(
+            tables.text_column("data used", [m.information for m in methods], priority=10)
+        )
         return Table.of(suite, columns, self._notes(suite, metric, averages[0]))
 
     def _notes(self, suite: str, metric: Metric, best: Average) -> list[str]:
@@ -285,7 +281,7 @@ class BenchmarkResults(Result):
         over = "the source and of each shift"
         if self.has_severities(suite):
             over = "the source (0) and the means over corruptions at severities 1 to 5"
-        notes = [f"{metric.title}{unit}; average: the mean of {over}. {FLOOR}"]
+        notes = [f"{metric.title}{unit}; average: the mean of {over}. {tables.FLOOR}"]
         if found.n_bootstrap:
             notes.append(
                 f"Intervals: {100 * found.level:g} %, bootstrap over images; those of the ECE are"
@@ -301,7 +297,7 @@ class BenchmarkResults(Result):
             notes.append(
                 f"{found.ood_set}-test: other samples of the set that methods were fitted with."
             )
-        notes += failure_notes(found.failed)
+        notes += tables.failure_notes(found.failed)
         skipped = {k: v for k, v in self.skipped.items() if k.startswith(f"{suite}: ")}
         return notes + [f"Skipped {name}: {reason}" for name, reason in skipped.items()]
 

@@ -9,18 +9,11 @@ import numpy as np
 from wildcal.core.calibrator import Calibrator, clone
 from wildcal.core.exceptions import InputError
 from wildcal.core.registry import get_calibrator
+from wildcal.evaluation import tables
 from wildcal.evaluation.evaluate import evaluate
 from wildcal.evaluation.information import InformationUsed, information_used
 from wildcal.evaluation.methods import FIT_ERRORS, timed_fit
 from wildcal.evaluation.results import FORMAT_VERSION, Evaluation, Result, as_loss
-from wildcal.evaluation.tables import (
-    FLOOR,
-    UNITS,
-    difference_column,
-    failure_notes,
-    metric_columns,
-    text_column,
-)
 from wildcal.metrics import METRICS, Difference, get_metric
 from wildcal.metrics.bootstrap import Options
 from wildcal.metrics.registry import get_metrics
@@ -107,29 +100,29 @@ class Comparison(Result):
     def table(self) -> Table:
         """Return a row for each method, best first."""
         methods, metric, first = self.methods, METRICS[self.sort], self.best.evaluation
-        columns = [text_column("method", [m.name for m in methods])]
+        columns = [tables.text_column("method", [m.name for m in methods])]
         for name in dict.fromkeys((self.sort, *(n for n in _COLUMNS if n in first))):
             is_first = name == self.sort
             estimates = [m.evaluation.estimates.get(name) for m in methods]
             priority = 0 if is_first else _COLUMNS[name]
-            columns += metric_columns(
+            columns += tables.metric_columns(
                 name, estimates, priority=priority, interval=is_first, ranked=True
             )
         differences = [m.difference for m in methods if m.difference is not None]
-        columns.insert(2, difference_column(metric, differences))
+        columns.insert(2, tables.difference_column(metric, differences))
         kept = ["yes" if m.preserves_accuracy else f"no ({m.changed:.1%} changed)" for m in methods]
         seconds = [Cell(f"{m.fit_seconds:.2f}", m.fit_seconds) for m in methods]
         columns += [
-            text_column("accuracy preserved", kept, priority=3),
+            tables.text_column("accuracy preserved", kept, priority=3),
             (Column("fit (s)", priority=6), seconds),
-            text_column("data used", [m.information for m in methods], priority=5),
+            tables.text_column("data used", [m.information for m in methods], priority=5),
         ]
         notes = [
-            f"Sorted by {metric.title}. {UNITS} {FLOOR}",
+            f"Sorted by {metric.title}. {tables.UNITS} {tables.FLOOR}",
             "To best: paired difference to the first method on the same bootstrap replicates; n.s.:"
             f" its {100 * first.level:g} % interval contains 0.",
         ]
-        notes += failure_notes(self.failed)
+        notes += tables.failure_notes(self.failed)
         ood = f", {first.n_ood:,} OOD samples" if first.n_ood else ""
         return Table.of(f"{first.n_samples:,} test samples{ood}", columns, notes)
 

@@ -12,18 +12,10 @@ from wildcal.core.arrays import FloatArray
 from wildcal.core.conversion import logits_from_logprobs
 from wildcal.core.exceptions import FileFormatError, InputError
 from wildcal.core.validation import check_distances, check_input
+from wildcal.io import schema
 from wildcal.io.formats import SOURCES, Batch, Source, ending, naming, open_source
 from wildcal.io.frames import frame_batches, to_array
 from wildcal.io.lm_eval import LogSource
-from wildcal.io.schema import (
-    Columns,
-    Resolved,
-    as_numbers,
-    labels_of,
-    numbers_of,
-    resolve,
-    scores_of,
-)
 
 _MIN_SAMPLE: Final = 200_000
 _SAMPLES_PER_CLASS: Final = 1_000
@@ -81,7 +73,7 @@ def read_samples(
     source: Any,
     y: Any = None,
     *,
-    columns: Columns | None = None,
+    columns: schema.Columns | None = None,
     labels: bool = True,
     max_samples: int | Literal["fit"] | None = None,
     seed: int = 0,
@@ -117,7 +109,7 @@ def read_samples(
     ... ).y
     array([0, 1])
     """
-    declaration = Columns(**declared) if columns is None else columns
+    declaration = schema.Columns(**declared) if columns is None else columns
     parts = iter_samples(source, declaration, labels=labels)
     found = _sample(parts, max_samples, seed) if max_samples else _concatenate(list(parts))
     if y is not None:
@@ -126,13 +118,13 @@ def read_samples(
             raise InputError(f"y must have {len(found)} labels, got {len(given)}.", "y")
         names = declaration.class_names or found.class_names
         completed = replace(declaration, input=found.input, class_names=names)
-        indices, names = labels_of(given, "y", completed, _n_classes(found.X))
+        indices, names = schema.labels_of(given, "y", completed, _n_classes(found.X))
         found = replace(found, y=indices, class_names=names)
     return found
 
 
 def iter_samples(
-    source: Any, columns: Columns, *, labels: bool = True, n_classes: int | None = None
+    source: Any, columns: schema.Columns, *, labels: bool = True, n_classes: int | None = None
 ) -> Iterator[SampleSet]:
     """Yield the samples of a source batch by batch."""
     if isinstance(source, str | Path) or _is_paths(source):
@@ -146,12 +138,12 @@ def iter_samples(
         columns = replace(columns, score_columns=(name,), input=columns.input or "logits")
         batches, labels = [{name: to_array(source)}], False
     for batch in batches:
-        yield to_samples(batch, resolve(tuple(batch), columns, labels=labels))
+        yield to_samples(batch, schema.resolve(tuple(batch), columns, labels=labels))
 
 
 def read_file(
     path: Path,
-    columns: Columns,
+    columns: schema.Columns,
     *,
     labels: bool = True,
     n_classes: int | None = None,
@@ -166,7 +158,7 @@ def read_file(
     source, columns = open_table(path, columns, n_classes)
     source.row_groups, n = row_groups, 0
     with naming(path):
-        resolved = resolve(source.names, columns, labels=labels)
+        resolved = schema.resolve(source.names, columns, labels=labels)
     for batch in source.read(None if all_columns else resolved.names):
         with naming(path):
             samples = to_samples(batch, resolved)
@@ -177,8 +169,8 @@ def read_file(
 
 
 def open_table(
-    path: Path, columns: Columns, n_classes: int | None = None
-) -> tuple[Source, Columns]:
+    path: Path, columns: schema.Columns, n_classes: int | None = None
+) -> tuple[Source, schema.Columns]:
     """Return a file as a source, and the declaration of its columns."""
     if columns.input != "lm-eval":
         return open_source(path), columns
@@ -189,12 +181,12 @@ def open_table(
             "score_columns",
         )
     source = LogSource(path, columns.score_columns == ("acc_norm",), n_classes)
-    names = Columns(input="logits", score_columns=("logits",), label_column="label")
+    names = schema.Columns(input="logits", score_columns=("logits",), label_column="label")
     identifier = columns.id_column or ("doc_id" if "doc_id" in source.names else None)
     return source, names.or_else(replace(columns, id_column=identifier))
 
 
-def to_samples(batch: Mapping[str, NDArray[Any]], resolved: Resolved) -> SampleSet:
+def to_samples(batch: Mapping[str, NDArray[Any]], resolved: schema.Resolved) -> SampleSet:
     """Return the samples of a batch, checked."""
     kind, names = resolved.input, resolved.columns.class_names
     if kind == "log_proba" and len(resolved.scores) == 1:
@@ -203,22 +195,24 @@ def to_samples(batch: Mapping[str, NDArray[Any]], resolved: Resolved) -> SampleS
             if names is None:
                 raise InputError("class_names must be given for lists of tokens.", "class_names")
             batch = {**batch, resolved.scores[0]: logits_from_logprobs(first.tolist(), names)}
-    x = check_input(scores_of(batch, resolved), kind)
+    x = check_input(schema.scores_of(batch, resolved), kind)
     n_classes = _n_classes(x)
     if names is not None and len(names) != n_classes:
         raise InputError(f"class_names must be {n_classes} names, got {len(names)}.", "class_names")
     found: dict[str, Any] = {role: batch[name] for role, name in resolved.roles.items()}
     if "sample_weight" in found:
         name = resolved.roles["sample_weight"]
-        found["sample_weight"] = as_numbers(found["sample_weight"], name)
+        found["sample_weight"] = schema.as_numbers(found["sample_weight"], name)
     if "label" in found:
         label = found.pop("label")
-        found["y"], names = labels_of(label, resolved.roles["label"], resolved.columns, n_classes)
+        found["y"], names = schema.labels_of(
+            label, resolved.roles["label"], resolved.columns, n_classes
+        )
     for role, values in found.items():
         if len(values) != len(x):
             raise InputError(f"{role} must have {len(x)} values, got {len(values)}.", role)
     if resolved.knn:
-        found["knn_distances"] = check_distances(numbers_of(batch, resolved.knn), len(x))
+        found["knn_distances"] = check_distances(schema.numbers_of(batch, resolved.knn), len(x))
     return SampleSet(X=x, input=kind, class_names=names, **found)
 
 

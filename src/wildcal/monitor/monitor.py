@@ -9,17 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.accuracy.base import AccuracyEstimate, AccuracyEstimator, AccuracyStatistics
+from wildcal.core import validation
 from wildcal.core.arrays import N_CONFIDENCE_BINS as N_BINS
 from wildcal.core.arrays import FloatArray, confidence_bins, uncalibrated_confidence, unmask
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.conversion import to_logits
 from wildcal.core.exceptions import InputError
-from wildcal.core.validation import (
-    as_numpy,
-    check_column_names,
-    check_input,
-    check_number,
-)
 from wildcal.monitor.drift import BLOCK, DriftTest
 from wildcal.monitor.labels import DelayedLabels
 from wildcal.monitor.result import MonitorResult, MonitorStatus
@@ -90,8 +85,8 @@ class Monitor:
             )
         calibrator.check_is_fitted()
         assert calibrator.profile_ is not None  # every fit sets it
-        check_number("window", window, N_BUCKETS, MAX_WINDOW, whole=True)
-        check_number("false_alert_rate", false_alert_rate, 1e-9, 0.5)
+        validation.check_number("window", window, N_BUCKETS, MAX_WINDOW, whole=True)
+        validation.check_number("false_alert_rate", false_alert_rate, 1e-9, 0.5)
         if estimator is not None:
             _check_estimator(estimator, calibrator)
         self.calibrator, self.estimator = calibrator, estimator
@@ -132,8 +127,8 @@ class Monitor:
         knn_distances
             For calibrators that need them.
         """
-        check_column_names(X, self.calibrator.feature_names_in_)
-        x = check_input(X, self.calibrator.input_, n_classes=self.calibrator.n_classes_)
+        validation.check_column_names(X, self.calibrator.feature_names_in_)
+        x = validation.check_input(X, self.calibrator.input_, n_classes=self.calibrator.n_classes_)
         parts = _split(ids, len(x))
         adapted = self._adapted(x, knn_distances)
         proba = np.asarray(adapted.predict_proba(x, knn_distances=knn_distances))
@@ -142,7 +137,11 @@ class Monitor:
         else:
             predicted, calibrated = proba.argmax(axis=1), proba.max(axis=1)
         # From here on the state changes, and nothing raises.
-        near = as_numpy(knn_distances, "knn_distances") if self.calibrator.requires else None
+        near = (
+            validation.as_numpy(knn_distances, "knn_distances")
+            if self.calibrator.requires
+            else None
+        )
         self._waiting.append((x, calibrated, near))
         n_waiting = sum(len(each[0]) for each in self._waiting) + len(self._held.drift.pending)
         alerts = self._take_waiting() if n_waiting >= BLOCK else ()

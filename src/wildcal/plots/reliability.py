@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from wildcal import metrics
 from wildcal.core.exceptions import InputError
-from wildcal.metrics import (
-    Estimate,
-    IsotonicReliability,
-    Reliability,
-    RiskCoverage,
-    bootstrap_ci,
-    isotonic_reliability,
-    reliability,
-    risk_coverage,
-)
 from wildcal.plots.display import Display
 from wildcal.plots.style import COLUMN, CURVES, REFERENCE
 
@@ -47,9 +38,9 @@ class ReliabilityDisplay(Display):
     ['curve', 'confidence', 'accuracy', 'low', 'high', 'n_samples']
     """
 
-    bins: Reliability
-    isotonic: IsotonicReliability
-    error: Estimate
+    bins: metrics.Reliability
+    isotonic: metrics.IsotonicReliability
+    error: metrics.Estimate
     """The ECE with its interval."""
     name: str | None = None
     """Name in a legend."""
@@ -104,11 +95,13 @@ class ReliabilityDisplay(Display):
             y, proba = np.asarray(y) == class_index, p[:, class_index]
             labels = ("Predicted probability", "Fraction of positives")
         options: dict[str, Any] = {"n_bins": n_bins, "sample_weight": sample_weight}
-        bins = reliability(y, proba, level=level, **options)
-        error = Estimate(bins.ece)
+        bins = metrics.reliability(y, proba, level=level, **options)
+        error = metrics.Estimate(bins.ece)
         if n_bootstrap:
-            error = bootstrap_ci("ece", y, proba, n_bootstrap=n_bootstrap, level=level, **options)
-        isotonic = isotonic_reliability(y, proba, sample_weight=sample_weight)
+            error = metrics.bootstrap_ci(
+                "ece", y, proba, n_bootstrap=n_bootstrap, level=level, **options
+            )
+        isotonic = metrics.isotonic_reliability(y, proba, sample_weight=sample_weight)
         return cls(bins, isotonic, error, name, labels)
 
     @classmethod
@@ -185,12 +178,12 @@ class RiskCoverageDisplay(Display):
     [0.0, 0.5]
     """
 
-    curves: dict[str, RiskCoverage]
+    curves: dict[str, metrics.RiskCoverage]
 
     @classmethod
     def from_predictions(cls, predictions: dict[str, tuple[ArrayLike, ArrayLike]]) -> Self:
         """Return the curves of pairs (y, proba) or (correct, confidence) by name."""
-        return cls({name: risk_coverage(y, p) for name, (y, p) in predictions.items()})
+        return cls({name: metrics.risk_coverage(y, p) for name, (y, p) in predictions.items()})
 
     def records(self) -> list[dict[str, Any]]:
         """Return the points of the curves."""
@@ -214,7 +207,7 @@ class RiskCoverageDisplay(Display):
             ax.legend(loc="upper left")
 
 
-def _error_text(error: Estimate) -> str:
+def _error_text(error: metrics.Estimate) -> str:
     text = f"ECE {100 * error.value:.1f} %"
     if error.interval is None:
         return text

@@ -15,16 +15,7 @@ from wildcal.evaluation.tables import text_column
 from wildcal.metrics import Estimate
 from wildcal.metrics.reliability import wilson_interval
 from wildcal.plots.energy import QUANTILES, HistogramDisplay
-from wildcal.report.charts import (
-    Curve,
-    Marks,
-    box_chart,
-    dots_chart,
-    histogram_chart,
-    line_chart,
-    method_label,
-    reliability_chart,
-)
+from wildcal.report import charts
 from wildcal.report.paper.names import plain
 from wildcal.tables import Cell, Column, Table, number
 
@@ -68,9 +59,9 @@ class Content:
         return [m.name for m in self.results.ranked(self.name, "ece")]
 
     @cached_property
-    def marks(self) -> Marks:
+    def marks(self) -> charts.Marks:
         """The marks of the methods."""
-        return Marks(self.order)
+        return charts.Marks(self.order)
 
     @property
     def chosen(self) -> list[str]:
@@ -101,19 +92,25 @@ def _shift(content: Content) -> Iterator[Chart]:
     conditions = results.conditions(name)
     averages = {m: results.average(name, m, "ece") for m in content.order}
     if results.has_severities(name):
-        curves = {m: Curve(range(6), [100 * v for v in a.conditions]) for m, a in averages.items()}
+        curves = {
+            m: charts.Curve(range(6), [100 * v for v in a.conditions]) for m, a in averages.items()
+        }
         floor = [100 * v for v in averages[content.order[0]].floors]
         ticks = list(enumerate(conditions))
-        svg = line_chart(curves, content.marks, "severity", "ECE (%)", ticks=ticks, floor=floor)
+        svg = charts.line_chart(
+            curves, content.marks, "severity", "ECE (%)", ticks=ticks, floor=floor
+        )
         yield Chart(
-            "ECE by severity", svg, f"Dashed: noise floor of {method_label(content.order[0])}."
+            "ECE by severity",
+            svg,
+            f"Dashed: noise floor of {charts.method_label(content.order[0])}.",
         )
     elif len(conditions) > 1:
         estimates = {
             m: dict(zip(conditions, map(Estimate, average.conditions), strict=True))
             for m, average in averages.items()
         }
-        yield Chart("ECE by domain", dots_chart(estimates, content.marks, "ECE (%)"))
+        yield Chart("ECE by domain", charts.dots_chart(estimates, content.marks, "ECE (%)"))
 
 
 def _corruptions(content: Content) -> dict[str, str]:
@@ -126,7 +123,9 @@ def _corruptions(content: Content) -> dict[str, str]:
         methods = levels.setdefault(m.severity, {name: {} for name in content.order})
         methods[m.method][str(m.corruption)] = Estimate(m.estimate.value)
     return {
-        f"severity {level}": dots_chart(levels[level], content.marks, "ECE (%)", highest=highest)
+        f"severity {level}": charts.dots_chart(
+            levels[level], content.marks, "ECE (%)", highest=highest
+        )
         for level in sorted(levels, reverse=True)
     }
 
@@ -149,7 +148,7 @@ def _reliability(content: Content) -> dict[str, Any]:
         "conditions": list(groups),
         "selected": first,
         "methods": (content.chosen[0], content.chosen[-1]),
-        "svg": reliability_chart(kept.n_bins),
+        "svg": charts.reliability_chart(kept.n_bins),
         "data": {"unit": _UNIT, "tables": tables},
     }
 
@@ -176,12 +175,12 @@ def _risk(content: Content) -> Iterator[Chart]:
     first = content.order[0]
     for kind, found in content.diagnostics.risk_coverage.items():
         curves = {
-            m: Curve((100 * found[m].coverage).tolist(), (100 * found[m].risk).tolist())
+            m: charts.Curve((100 * found[m].coverage).tolist(), (100 * found[m].risk).tolist())
             for m in content.order
         }
-        svg = line_chart(curves, content.marks, "coverage (%)", "error rate (%)")
+        svg = charts.line_chart(curves, content.marks, "coverage (%)", "error rate (%)")
         coverage = f"{100 * found[first].coverage_at(0.95):.1f} % of these samples"
-        caption = f"At an accuracy of 95 % {method_label(first)} answers {coverage}."
+        caption = f"At an accuracy of 95 % {charts.method_label(first)} answers {coverage}."
         yield Chart(f"{kind.capitalize()} samples", svg, caption)
 
 
@@ -201,9 +200,9 @@ def _groups(content: Content) -> dict[str, Any]:
     ]
     for m, column in ece.items():
         cells = [number(e.value, e.interval) for e in column.values()]
-        columns.append((Column(f"ECE (%), {method_label(m)}"), cells))
+        columns.append((Column(f"ECE (%), {charts.method_label(m)}"), cells))
     columns.append((Column("noise floor (%)"), [number(e.ece.floor) for e in groups]))
-    chart = Chart("ECE by group", dots_chart(ece, content.marks, "ECE (%)"))
+    chart = Chart("ECE by group", charts.dots_chart(ece, content.marks, "ECE (%)"))
     table = Table.of("", columns, ())
     return {"methods": list(found), "charts": [chart], "table": table, "worst": last.worst_group}
 
@@ -231,9 +230,9 @@ def _classes(content: Content) -> dict[str, Any]:
             n = np.maximum(s.count[known], 1)
             confidence, gap = s.confidence[known] / n, (s.confidence - s.correct)[known] / n
             shares = [number(c, digits=1) for c in confidence]
-            columns.append((Column(f"confidence (%), {method_label(m)}"), shares))
+            columns.append((Column(f"confidence (%), {charts.method_label(m)}"), shares))
             signed = [number(g, digits=1, sign=True) for g in gap]
-            columns.append((Column(f"gap, {method_label(m)}"), signed))
+            columns.append((Column(f"gap, {charts.method_label(m)}"), signed))
         tables[name] = Table.of("", columns, ())
     limits = {"max_classes": _MAX_CLASSES, "min_samples": _MIN_CLASS_SAMPLES}
     return {"tables": tables, **limits} if tables else {}
@@ -243,12 +242,12 @@ def _ood(content: Content) -> Iterator[Chart]:
     """Yield the mean confidence of all methods on each OOD set."""
     for split in content.results.ood_splits(content.name):
         estimates = {
-            m: {method_label(m): e}
+            m: {charts.method_label(m): e}
             for m in content.order
             if (e := content.results.estimate(content.name, m, split, "ood_mean_confidence"))
         }
         if estimates:
-            svg = dots_chart(estimates, content.marks, "mean confidence (%)", highest=100.0)
+            svg = charts.dots_chart(estimates, content.marks, "mean confidence (%)", highest=100.0)
             yield Chart(f"Mean confidence on {plain(ood_set(split))}", svg)
 
 
@@ -278,7 +277,7 @@ def _energy(content: Content) -> Iterator[Chart]:
         }
         accuracy = {name: np.concatenate(parts).mean() for name, parts in correct.items()}
         caption = "Boxes: quartiles; lines: 5 % to 95 %; corruptions pooled."
-        yield Chart("Negative energy and accuracy", box_chart(quantiles, accuracy), caption)
+        yield Chart("Negative energy and accuracy", charts.box_chart(quantiles, accuracy), caption)
 
 
 def _histograms(groups: Mapping[str, tuple[RawScores, Any]]) -> Iterator[Chart]:
@@ -291,17 +290,17 @@ def _histograms(groups: Mapping[str, tuple[RawScores, Any]]) -> Iterator[Chart]:
         display = HistogramDisplay.from_groups(values, title)
         if display.auroc is not None:
             heading = f"{title.capitalize()}: AUROC {100 * display.auroc:.1f} %"
-            yield Chart(heading, histogram_chart(display))
+            yield Chart(heading, charts.histogram_chart(display))
 
 
 def _temperatures(content: Content) -> Iterator[Chart]:
     """Yield temperature against energy of the methods that have one for each sample."""
     curves = {
-        m: Curve(*(column.tolist() for column in (-c.energy, c.median, c.low, c.high)))
+        m: charts.Curve(*(column.tolist() for column in (-c.energy, c.median, c.low, c.high)))
         for m in content.order
         if (c := content.diagnostics.temperatures.get(m)) is not None
     }
     if curves:
-        svg = line_chart(curves, content.marks, "negative energy", "temperature", zero=False)
+        svg = charts.line_chart(curves, content.marks, "negative energy", "temperature", zero=False)
         caption = "Lines: medians of test samples with about that energy; bands: 5 % to 95 %."
         yield Chart("Temperature against negative energy", svg, caption)

@@ -269,7 +269,7 @@ def _describe_neighbors(extractor: Extractor) -> dict[str, Any] | None:
         "layers": [{"name": name, "n_features": width} for name, width in pairs],
         "n_neighbors": neighbors.k,
         "metric": "squared Euclidean distance of L2-normalized features",
-        "index": neighbors.index,
+        "index": "exact",
         "n_train": len(neighbors.indices),
         "train": {"name": neighbors.training.name, "n_samples": len(neighbors.training)},
     }

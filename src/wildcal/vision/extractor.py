@@ -48,15 +48,12 @@ class Neighbors:
         Names of layers; "logits" are the logits. Our own networks have a default.
     k
         Which neighbor.
-    index
-        "exact" or "ivf".
     """
 
     training: ImageSet
     indices: Indices
     layers: tuple[str, ...] | None = None
     k: int = 10
-    index: str = "exact"
 
     @property
     def parts(self) -> list[Indices]:
@@ -161,7 +158,7 @@ class Extractor:
     @cached_property
     def _search(self) -> NeighborSearch:
         assert self.neighbors is not None
-        return NeighborSearch(self.train_features, self.neighbors.k, index=self.neighbors.index)
+        return NeighborSearch(self.train_features, self.neighbors.k)
 
     def check(self) -> None:
         """Try the network on a few images: its classes, and which layers it has."""

@@ -1,6 +1,5 @@
 """Squared distances to the k-th nearest training sample, layer by layer, by faiss."""
 
-import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -9,17 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wildcal.core.exceptions import InputError, MissingExtraError
-from wildcal.core.validation import check_choice, check_number
+from wildcal.core.validation import check_number
 
 Features: TypeAlias = NDArray[np.float32]
-INDEXES: Final = ("exact", "ivf")
 # Added to the length of a feature vector: a vector of zeros keeps its value.
 _EPS: Final = 1e-10
-# Training samples per cell that the k-means of faiss asks for.
-_SAMPLES_PER_CELL: Final = 39
-# Samples that the cells searched by "ivf" hold per neighbor, and the share of cells searched.
-_SAMPLES_PER_NEIGHBOR: Final = 256
-_PROBED: Final = 1 / 16
 # Squared distance of two unit vectors in float32 that are the same image.
 _SAME_IMAGE: Final = 1e-6
 
@@ -28,8 +21,6 @@ def knn_distances(
     train_features: ArrayLike | Mapping[str, ArrayLike],
     features: ArrayLike | Mapping[str, ArrayLike],
     k: int,
-    *,
-    index: str = "exact",
 ) -> NDArray[np.float32]:
     """Return squared distances to the k-th nearest training sample, for density-aware calibration.
 
@@ -45,8 +36,6 @@ def knn_distances(
         Features of the samples, of the same layers.
     k
         The neighbor: 50 is usual for CIFAR-10, 200 for CIFAR-100, 10 for ImageNet.
-    index
-        "exact", or "ivf": an approximate search for more than 100,000 training samples.
 
     Returns
     -------
@@ -69,7 +58,7 @@ def knn_distances(
             f" {', '.join(features)}.",
             "features",
         )
-    search = NeighborSearch([unit_vectors(f) for f in train_features.values()], k, index=index)
+    search = NeighborSearch([unit_vectors(f) for f in train_features.values()], k)
     distances, _ = search([unit_vectors(features[name]) for name in train_features])
     return np.asarray(distances, np.float32)
 
@@ -96,16 +85,12 @@ class NeighborSearch:
         For each layer, unit vectors of shape (n_train, n_features).
     k
         The neighbor that is wanted.
-    index
-        "exact" or "ivf": 4 sqrt(n) cells of a k-means, of which a sixteenth is searched, and at
-        least as many as hold 256 k samples.
     """
 
-    def __init__(self, features: Sequence[Features], k: int, *, index: str = "exact") -> None:
-        check_choice("index", index, INDEXES)
+    def __init__(self, features: Sequence[Features], k: int) -> None:
         check_number("k", k, 1, len(features[0]), whole=True)
         self.k = k
-        self._indexes = [_build(layer, k, index) for layer in features]
+        self._indexes = [_build(layer) for layer in features]
 
     def __call__(self, features: Sequence[Features]) -> tuple[NDArray[np.float32], int]:
         """Return distances, shape (n_samples, n_layers), and how many samples are in the index."""
@@ -121,7 +106,8 @@ class NeighborSearch:
         return np.column_stack(columns).astype(np.float32), int(known.sum())
 
 
-def _build(features: Features, k: int, kind: str) -> Any:
+def _build(features: Features) -> Any:
+    """Return an index for exact search."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of the bindings of faiss
@@ -130,17 +116,6 @@ def _build(features: Features, k: int, kind: str) -> Any:
         raise MissingExtraError(
             'Neighbor distances need faiss. Install it with: pip install "wildcal[vision]"'
         ) from error
-    n, width = features.shape
-    n_cells = max(1, min(round(4 * math.sqrt(n)), n // _SAMPLES_PER_CELL))
-    enough = math.ceil(_SAMPLES_PER_NEIGHBOR * k * n_cells / n)
-    probed = max(8, round(_PROBED * n_cells), enough)
-    if kind == "exact" or 2 * probed > n_cells:  # then an exact search is as fast
-        exact = faiss.IndexFlatL2(width)
-        exact.add(features)
-        return exact
-    index = faiss.IndexIVFFlat(faiss.IndexFlatL2(width), width, n_cells)
-    index.train(features)
+    index = faiss.IndexFlatL2(features.shape[1])
     index.add(features)
-    index.nprobe = probed
-    index.make_direct_map()
     return index
