@@ -33,10 +33,13 @@ def peers() -> str:
     for row in read("peers"):
         task, classes = row["task"], f"{int(row['classes']):,}"
         if row["package"] == "wildcal":
-            lines[task, classes] = [task, "", classes, f"{float(row['ms']):,.3g}"]
+            ms = float(row["ms"])
+            lines[task, classes] = [task, "", classes, f"{ms:,.0f}" if ms >= 10 else f"{ms:.1f}"]
         elif row["ratio"]:
             line = lines[task, classes]
-            line[1] += f"{', ' if line[1] else ''}{row['package']} {float(row['ratio']):.1f}"
+            ratio = float(row["ratio"])
+            shown = f"{ratio:.1f}" if ratio >= 0.1 else f"{ratio:.1g}"
+            line[1] += f"{', ' if line[1] else ''}{row['package']} {shown}"
     return markdown(["task", "time of others / ours", "classes", "our ms"], lines.values(), 2)
 
 
