@@ -1,5 +1,7 @@
 """The live page in a browser: history, a drift alert and a restart."""
 
+import json
+
 import pytest
 
 pytestmark = pytest.mark.slow
@@ -77,6 +79,16 @@ def _check(page):
     assert "NaN" not in page.locator("body").inner_text()
     labels = first.locator("figure:last-of-type text").all_text_contents()
     assert labels[1:] == ["0 %", "50 %", "100 %"]
+
+
+def test_charts_end_at_the_present_sample(start, draw):
+    """Points of the history are a second apart."""
+    server = start("ts.json")
+    for _ in range(5):
+        server.infer(draw(40)[0], "ts")
+    _, _, body = server.request("/live")
+    (stream,) = json.loads(body)["streams"]
+    assert stream["points"][-1]["n_samples"] == stream["n_samples"] == 200
 
 
 def test_tokens(start, visit, files):

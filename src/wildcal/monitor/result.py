@@ -67,8 +67,7 @@ class MonitorStatus:
         if value is None or low is None or high is None:
             return "no samples yet"
         if self.n_window < _MIN_ESTIMATE:
-            samples = "sample" if self.n_window == 1 else "samples"
-            return f"{self.n_window} {samples}, too few to estimate accuracy{drift}"
+            return f"fewer than {_MIN_ESTIMATE} samples, too few to estimate accuracy{drift}"
         points = round(100 * (baseline - value))
         if points == 0 or (not self.drift_alert and low <= baseline <= high):
             place = "as at calibration time"

@@ -1,5 +1,6 @@
 """The live page and its data."""
 
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +30,7 @@ def numbers(streams: Streams) -> dict[str, Any]:
                 **status.to_dict(),
                 "histogram": stream.monitor.histogram.tolist(),
                 "histogram_at_calibration": stream.monitor.histogram_at_calibration.tolist(),
-                "points": stream.points,
+                "points": [*stream.points, stream.point(status, time.time())],
                 "alerts": stream.alerts,
             }
             for stream, status in found[:MAX_SHOWN]

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from wildcal.core.exceptions import FileFormatError
 from wildcal.monitor.monitor import Monitor
+from wildcal.monitor.result import MonitorStatus
 from wildcal.monitor.state import read_state, stream_file, write_state
 from wildcal.serve.model import Model
 from wildcal.serve.settings import Settings
@@ -62,13 +63,16 @@ class Stream:
         if self.points and now - self.points[-1]["time"] < self.seconds and not alerts:
             return
         status = self.monitor.status()
-        point = {"time": now, **{name: getattr(status, name) for name in _POINT}}
+        self.points.append(self.point(status, now))
         if alerts:  # the test restarted
-            point["log_e_value"] = status.log_limit
-        self.points.append(point)
+            self.points[-1]["log_e_value"] = status.log_limit
         if len(self.points) > _N_POINTS:
             del self.points[-2::-2]
             self.seconds *= 2
+
+    def point(self, status: MonitorStatus, now: float) -> dict[str, Any]:
+        """Return a point of the history."""
+        return {"time": now, **{name: getattr(status, name) for name in _POINT}}
 
     def to_dict(self) -> dict[str, Any]:
         """Return a snapshot, which does not change while it is written."""
