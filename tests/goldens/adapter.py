@@ -2,7 +2,7 @@
 
 Goldens use the names of version 0.1 for methods, options, fitted numbers and metrics. This file
 translates them to the present names, which are in `names.json`. It is the only file of this folder
-that imports wildcal, `record.py` and `test_*.py` aside.
+that imports wildcal, `test_*.py` aside.
 """
 
 import json
