@@ -4,4 +4,4 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-collect_ignore = ["adapter.py", "record.py", "runner.py"]
+collect_ignore = ["adapter.py", "runner.py"]
