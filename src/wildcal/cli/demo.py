@@ -40,10 +40,12 @@ def demo(context: click.Context, output: Path, n_bootstrap: int) -> None:
       wildcal demo -o demo-output
     """
     from wildcal.cli.main import cli
-    from wildcal.report.page import METRICS, make_report
+    from wildcal.report.page import METRICS, load_template, make_report
 
     if FIRST not in suites.list():
-        raise InputError(f'{FIRST} must be installed. Try pip install "wildcal[suites]".', "suite")
+        install = 'pip install "wildcal[suites,report]"'
+        raise InputError(f"{FIRST} must be installed. Try {install}.", "suite")
+    load_template()  # raises if a package is missing
     output.mkdir(parents=True, exist_ok=True)
     shipped = {name: suites.load(name) for name in suites.list("cifar10")}
     results = run_with_progress(shipped, metrics=METRICS, diagnostics=True, n_bootstrap=n_bootstrap)

@@ -7,12 +7,13 @@ from typing import Any, Final
 import click
 
 from wildcal.cli import options as common
-from wildcal.cli.output import STANDARD, print_result, progress_bar, warn
+from wildcal.cli.output import STANDARD, print_result, progress_bar, say, warn
 from wildcal.cli.types import NAMES, PATH
 from wildcal.core.exceptions import InputError
+from wildcal.core.labels import few
 from wildcal.io.chunked import window_statistics
-from wildcal.io.samples import list_files
-from wildcal.io.schema import Columns
+from wildcal.io.samples import list_files, open_table
+from wildcal.io.schema import Columns, resolve
 from wildcal.tables import to_markdown
 
 GATE_FAILED: Final = 3
@@ -61,8 +62,9 @@ def evaluate(
     \b
     Example:
       wildcal evaluate test.csv --calibrator calibrator.json
-      wildcal evaluate answers.csv --input confidence --correct-column right --group-column topic
-      wildcal evaluate test.parquet --fail-if "excess_ece > 0.02" --fail-if "worst_group.ece > 0.1"
+      wildcal evaluate answers.csv --input confidence --score-columns stated --correct-column right
+      wildcal evaluate test.parquet --fail-if "excess_ece > 0.02" --fail-if "nll > 0.5"
+      wildcal evaluate test.parquet --group-column country --fail-if "worst_group.ece > 0.1"
     """
     from wildcal.evaluation import check_gates, parse_gate
 
@@ -81,6 +83,8 @@ def evaluate(
     else:
         samples = common.read_labeled(source, columns, knn_file=knn_file, ood=ood)
         result = _in_memory(samples, fitted, options)
+    if calibrator is None and STANDARD not in source:
+        _say_what_was_measured(source, columns)
     violations = check_gates(result, conditions)
     shown = [result.table(), *([result.group_table()] if result.groups else [])]
     if markdown:
@@ -140,6 +144,18 @@ def _on_files(
         run = partial(run_merged, scheduler=scheduler)
     with progress_bar("Evaluating"):
         return evaluate_files(files, columns, calibrator, run=run, **options)
+
+
+def _say_what_was_measured(source: tuple[Path, ...], columns: Columns) -> None:
+    """Name the columns that were measured if there are also those of `wildcal predict`."""
+    table, columns = open_table(list_files(source)[0], columns)
+    scores = resolve(table.names, columns).scores
+    results = {"confidence", "calibrated_confidence"} & set(table.names) - set(scores)
+    if results:
+        say(
+            f"Measured {few(list(scores))} and not {' or '.join(sorted(results))}. --calibrator"
+            " FILE measures calibrated scores."
+        )
 
 
 def _are_large(source: tuple[Path, ...]) -> bool:

@@ -131,6 +131,11 @@ _COLUMNS: Final = {
     "class_names": (NAMES, "Classes in order."),
 }
 
+_ABOUT_LABELS: Final = (
+    *("label_column", "group_column", "domain_column", "weight_column"),
+    *("positive_class", "correct_column"),
+)
+
 
 def columns_options(command: Command) -> Command:
     """Add the options that declare columns; the command gets them as `columns`."""
@@ -142,6 +147,14 @@ def columns_options(command: Command) -> Command:
 
     percent_option = click.option("--percent", is_flag=True, help="Scores are 0 to 100.")
     return combined(table(_COLUMNS), percent_option)(with_columns)  # type: ignore[return-value]
+
+
+def hide_label_options(command: click.Command) -> click.Command:
+    """Leave the options for labels out of the help of a command that does not read labels."""
+    for option in command.params:
+        if isinstance(option, click.Option) and option.name in _ABOUT_LABELS:
+            option.hidden = True
+    return command
 
 
 def open_suite(name: str | Path) -> Any:
@@ -184,6 +197,12 @@ def load_with_columns(
     """Return what is in a file, and the columns: as given, else as declared at its fit."""
     fitted, info = load_fitted(path, param)
     return fitted, columns_for(fitted, columns.or_else(Columns.from_dict(info.columns)))
+
+
+def check_test_file(test: Path, calibration: Path) -> None:
+    """Raise if the samples of a test are those of the calibration."""
+    if test.resolve() == calibration.resolve():
+        raise InputError(f"test must be another file than calibration, got {test} twice.", "test")
 
 
 def read_labeled(

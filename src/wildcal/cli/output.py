@@ -35,7 +35,7 @@ class Progress:
         self._computed += n * computed
         if self._bar is not None:
             self._bar.advance(self._bar.task_ids[0], n)
-        elif self._total is not None and time.monotonic() - self._last >= _EVERY:
+        elif self._total and self._done < self._total and time.monotonic() - self._last >= _EVERY:
             self._last = time.monotonic()
             say(f"{self._description}: {self._done:,.0f} of {self._total:,.0f}{self._remaining()}.")
 

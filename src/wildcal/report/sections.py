@@ -22,6 +22,8 @@ from wildcal.tables import Cell, Column, Table, number
 _MAX_CLASSES: Final = 30
 """Rows of a table of predicted classes."""
 _MIN_CLASS_SAMPLES: Final = 5
+_ROUNDING: Final = 1e-3
+"""Range of the energy of log-probabilities, from rounding."""
 _MAX_BINS: Final = 60_000
 """Bins of reliability diagrams on one page."""
 _UNIT: Final = 10_000
@@ -62,6 +64,13 @@ class Content:
     def marks(self) -> charts.Marks:
         """The marks of the methods."""
         return charts.Marks(self.order)
+
+    @cached_property
+    def has_energy(self) -> bool:
+        """Whether the scores have a free energy: that of probabilities is constant."""
+        raw = self.diagnostics.raw.values()
+        ends = [end for r in raw for end in (r.energy.min(), r.energy.max())]
+        return self.suite.input == "logits" and bool(np.ptp(ends) > _ROUNDING)
 
     @property
     def chosen(self) -> list[str]:
@@ -254,15 +263,16 @@ def _ood(content: Content) -> Iterator[Chart]:
 def _energy(content: Content) -> Iterator[Chart]:
     """Yield densities of confidence and energy, and the energy by condition."""
     raw = content.diagnostics.raw
+    titles = ("confidence", "negative energy") if content.has_energy else ("confidence",)
     splits = [split for split in content.suite.test if split.name in raw]
     source = next((raw[split.name] for split in splits if split.is_source), None)
     if source is not None:
         right = source.correct
-        yield from _histograms({"correct": (source, right), "incorrect": (source, ~right)})
+        yield from _histograms(titles, {"correct": (source, right), "incorrect": (source, ~right)})
         for split in splits:
             if split.is_ood:
                 ood, name = raw[split.name], plain(ood_set(split.name))
-                yield from _histograms({"source samples": (source, ...), name: (ood, ...)})
+                yield from _histograms(titles, {"source samples": (source, ...), name: (ood, ...)})
     energy: dict[str, list[Any]] = {}
     correct: dict[str, list[Any]] = {}
     for split in sorted(splits, key=lambda s: (s.is_ood, not s.is_source, s.severity or 0)):
@@ -271,7 +281,7 @@ def _energy(content: Content) -> Iterator[Chart]:
         energy.setdefault(name, []).append(raw[split.name].energy)
         if not split.is_ood:
             correct.setdefault(name, []).append(raw[split.name].correct)
-    if len(energy) > 1:
+    if len(energy) > 1 and content.has_energy:
         quantiles = {
             name: np.quantile(-np.concatenate(parts), QUANTILES) for name, parts in energy.items()
         }
@@ -280,9 +290,11 @@ def _energy(content: Content) -> Iterator[Chart]:
         yield Chart("Negative energy and accuracy", charts.box_chart(quantiles, accuracy), caption)
 
 
-def _histograms(groups: Mapping[str, tuple[RawScores, Any]]) -> Iterator[Chart]:
-    """Yield the densities of both scores in two groups: raw scores, and which samples of them."""
-    for title in ("confidence", "negative energy"):
+def _histograms(
+    titles: Sequence[str], groups: Mapping[str, tuple[RawScores, Any]]
+) -> Iterator[Chart]:
+    """Yield the densities of scores in two groups: raw scores, and which samples of them."""
+    for title in titles:
         values = {
             name: (raw.confidence if title == "confidence" else -raw.energy)[chosen]
             for name, (raw, chosen) in groups.items()
@@ -300,7 +312,7 @@ def _temperatures(content: Content) -> Iterator[Chart]:
         for m in content.order
         if (c := content.diagnostics.temperatures.get(m)) is not None
     }
-    if curves:
+    if curves and content.has_energy:
         svg = charts.line_chart(curves, content.marks, "negative energy", "temperature", zero=False)
         caption = "Lines: medians of test samples with about that energy; bands: 5 % to 95 %."
         yield Chart("Temperature against negative energy", svg, caption)
