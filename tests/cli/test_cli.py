@@ -109,7 +109,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(line, said, capsys):
         ("benchmark pacs-resnet18 --sort typo", "Unknown metric 'typo'."),
         ("compare val.npz val.npz", "test must be another file than calibration, got val.npz"),
         ("predict ts.json val.npz test.npz -o x.npz", "--output must be a folder for 2 files"),
-        ("monitor merge ts.json gone.json x.json -o y.json", "error: gone.json does not exist."),
+        ("monitor merge ts.json gone.json x.json -o y.json", "error: gone.json: No such file"),
         ("fit val.npz -o x.txt", "--output must end in .json, got x.txt."),
         ("fit val.npz -o gone/x.json", "--output must be in a folder that exists"),
         ("fit val.npz --ood ood.npz --method ts -o x.json", "--ood must be left out: ts does not"),

@@ -44,7 +44,6 @@ def evaluate(
     source: tuple[Path, ...],
     calibrator: Path | None,
     ood: Path | None,
-    metrics: tuple[str, ...] | None,
     gates: tuple[str, ...],
     markdown: bool,
     knn_file: Path | None,
@@ -69,22 +68,23 @@ def evaluate(
     from wildcal.evaluation import check_gates, parse_gate
 
     conditions = [parse_gate(text) for text in gates]
-    if metrics is not None:
-        metrics = (*metrics, *(gate.metric for gate in conditions))
-    options["metrics"] = metrics
+    if options["metrics"] is not None:
+        options["metrics"] += tuple(gate.metric for gate in conditions)
     fitted = None
     if calibrator is not None:
         fitted, columns = common.load_with_columns(calibrator, columns)
     has_other_files = ood is not None or knn_file is not None
     if scheduler is not None and has_other_files:
         raise InputError("scheduler must be left out with an OOD or k-NN file.", "scheduler")
-    if scheduler is not None or (not has_other_files and _are_large(source)):
+    files = [] if STANDARD in source else list_files(source)
+    n_bytes = sum(path.stat().st_size for path in files)
+    if scheduler is not None or (not has_other_files and n_bytes > _LARGE):
         result = _on_files(source, fitted, columns, scheduler, options)
     else:
         samples = common.read_labeled(source, columns, knn_file=knn_file, ood=ood)
         result = _in_memory(samples, fitted, options)
-    if calibrator is None and STANDARD not in source:
-        _say_what_was_measured(source, columns)
+    if calibrator is None and files:
+        _say_what_was_measured(files[0], columns)
     violations = check_gates(result, conditions)
     shown = [result.table(), *([result.group_table()] if result.groups else [])]
     if markdown:
@@ -146,9 +146,9 @@ def _on_files(
         return evaluate_files(files, columns, calibrator, run=run, **options)
 
 
-def _say_what_was_measured(source: tuple[Path, ...], columns: Columns) -> None:
+def _say_what_was_measured(path: Path, columns: Columns) -> None:
     """Name the columns that were measured if there are also those of `wildcal predict`."""
-    table, columns = open_table(list_files(source)[0], columns)
+    table, columns = open_table(path, columns)
     scores = resolve(table.names, columns).scores
     results = {"confidence", "calibrated_confidence"} & set(table.names) - set(scores)
     if results:
@@ -156,9 +156,3 @@ def _say_what_was_measured(source: tuple[Path, ...], columns: Columns) -> None:
             f"Measured {few(list(scores))} and not {' or '.join(sorted(results))}. --calibrator"
             " FILE measures calibrated scores."
         )
-
-
-def _are_large(source: tuple[Path, ...]) -> bool:
-    """Return whether files are evaluated batch by batch."""
-    files = [] if STANDARD in source else list_files(source)
-    return sum(path.stat().st_size for path in files) > _LARGE

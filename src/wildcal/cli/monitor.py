@@ -178,10 +178,8 @@ def merge_command(
         raise InputError("states must be different files.", "states")
     parts = []
     for path in states:
-        if not path.exists():
-            raise FileFormatError(f"{path} does not exist.")
         file = stream_file(path, name, stream) if path.is_dir() else path
-        if not file.exists():
+        if path.is_dir() and not file.exists():
             raise FileFormatError(f"{path} has no stream {stream!r} of {name!r}.")
         parts.append(Monitor.load(file, fitted, estimator=watched))
     whole = reduce(Monitor.merged, parts)

@@ -118,23 +118,21 @@ knn_option = click.option(
     "--knn-file", type=PATH, help="Distances to training samples (.npy, .npz), for dac."
 )
 
-_COLUMNS: Final = {
-    "input": (click.Choice(INPUTS), "Kind of the scores.  [logits, or as declared at fit]"),
-    "score_columns": (NAMES, "Columns of the classes in order, or a prefix such as 'logit_*'."),
+_LABEL_COLUMNS: Final = {
     "label_column": (NAME, "Column of the label.  [label, y]"),
     "group_column": (NAME, "Column to evaluate by group."),
     "domain_column": (NAME, "Column of the domain."),
     "weight_column": (NAME, "Column of the sample weight."),
-    "id_column": (NAME, "Column of the sample's id."),
     "positive_class": (LABEL, "With two classes, label of class 1."),
     "correct_column": (NAME, "With --input confidence: whether the prediction was right."),
+}
+_COLUMNS: Final = {
+    "input": (click.Choice(INPUTS), "Kind of the scores.  [logits, or as declared at fit]"),
+    "score_columns": (NAMES, "Columns of the classes in order, or a prefix such as 'logit_*'."),
+    **_LABEL_COLUMNS,
+    "id_column": (NAME, "Column of the sample's id."),
     "class_names": (NAMES, "Classes in order."),
 }
-
-_ABOUT_LABELS: Final = (
-    *("label_column", "group_column", "domain_column", "weight_column"),
-    *("positive_class", "correct_column"),
-)
 
 
 def columns_options(command: Command) -> Command:
@@ -152,7 +150,7 @@ def columns_options(command: Command) -> Command:
 def hide_label_options(command: click.Command) -> click.Command:
     """Leave the options for labels out of the help of a command that does not read labels."""
     for option in command.params:
-        if isinstance(option, click.Option) and option.name in _ABOUT_LABELS:
+        if isinstance(option, click.Option) and option.name in _LABEL_COLUMNS:
             option.hidden = True
     return command
 
@@ -226,8 +224,7 @@ def read_labeled(
 
 def with_ood(samples: SampleSet, path: Path, columns: Columns) -> SampleSet:
     """Return samples with those of another file appended, with the label -1."""
-    declared = replace(columns, label_column=None, weight_column=None, domain_column=None)
-    declared = replace(declared, input=samples.input, class_names=samples.class_names)
+    declared = replace(columns, input=samples.input, class_names=samples.class_names)
     other = read_samples(path, columns=declared, labels=False)
     n = len(other)
     if samples.knn_distances is not None and other.knn_distances is None:

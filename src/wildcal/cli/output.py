@@ -13,6 +13,7 @@ import click
 
 from wildcal.core.exceptions import InputError
 from wildcal.tables import Cell, Column, Table, print_table, to_csv
+from wildcal.tables.render import printable
 
 STANDARD: Final = Path("-")
 """Standard input or output."""
@@ -156,11 +157,6 @@ def check_options(options: Mapping[str, Any]) -> None:
             raise InputError(f"{name} must not be a file that is read, got {path}.", name)
     if options.get("csv_output") is not None:
         check_output(options["csv_output"], name="csv_output")
-
-
-def printable(text: str) -> str:
-    """Return a text without control characters."""
-    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
 def _plain(value: Any) -> Any:

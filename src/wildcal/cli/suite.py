@@ -179,8 +179,7 @@ def write_suite(
         with progress_bar("Writing", total=len(plan)) as progress:
             for split, (path, description) in plan.items():
                 labels = description.get("domain", "source") is not None
-                declared = columns if labels else replace(columns, label_column=None)
-                samples = read_samples(path, columns=declared, labels=labels)
+                samples = read_samples(path, columns=columns, labels=labels)
                 if samples.input == "confidence":
                     raise InputError(
                         "input must be logits, probabilities or a score in a suite, got"
