@@ -126,6 +126,8 @@ def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
 def create(calibration: Path, test: Path, output: Path, **options: Any) -> None:
     """Make a suite of files of samples. It is one file if -o ends in .npz, else a folder.
 
+    Probabilities are kept as log-probabilities: methods that use the free energy are left out.
+
     \b
     Example:
       wildcal suite create --calibration val.csv --test test.csv --shifted night=night.csv -o cars
