@@ -16,9 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from wildcal import evaluate, get_calibrator, run_benchmark, suites
-from wildcal.cli.demo import FIRST, demo_files
+from wildcal.cli.demo import FIRST
 from wildcal.evaluation import BenchmarkResults, Evaluation
 from wildcal.evaluation.diagnostics import pool_reliability
+from wildcal.io.suite import Suite
 from wildcal.metrics import METRICS
 from wildcal.tables import number
 
@@ -74,8 +75,8 @@ def severity() -> Iterator[Line]:
 
 
 def evaluations() -> dict[str, dict[str, Evaluation]]:
-    """Return what `wildcal demo` evaluates on files: by samples, then method."""
-    files = demo_files(suites.load(FIRST))
+    """Return evaluations by samples, then method."""
+    files = parts_of(suites.load(FIRST))
 
     def join(*names: str) -> list[np.ndarray]:
         return [np.concatenate([files[n][c] for n in names]) for c in ("logits", "y")]
@@ -89,6 +90,29 @@ def evaluations() -> dict[str, dict[str, Evaluation]]:
     return {
         split: {name: evaluate(y, logits=z, calibrator=c) for name, c in fitted.items()}
         for split, (z, y) in samples.items()
+    }
+
+
+def parts_of(suite: Suite) -> dict[str, dict[str, np.ndarray]]:
+    """Return logits and labels of parts of a suite, by name.
+
+    The shifted samples are the corruptions at severity 3, each of other images, so that samples
+    are independent. Of SVHN 100 samples are for the fit, as in the paper.
+    """
+    shifted = [split for split in suite.test if split.severity == 3]
+    parts = {
+        "calibration": [(suite.split("validation"), slice(None))],
+        "svhn": [(suite.split("svhn-calibration"), slice(100))],
+        "test": [(suite.split("test"), slice(None))],
+        "textures": [(suite.split("textures-test"), slice(None))],
+        "shifted": [(split, slice(i, None, len(shifted))) for i, split in enumerate(shifted)],
+    }
+    return {
+        name: {
+            column: np.concatenate([getattr(split, column)[kept] for split, kept in part])
+            for column in ("logits", "y")
+        }
+        for name, part in parts.items()
     }
 
 

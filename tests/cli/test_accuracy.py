@@ -42,7 +42,9 @@ def test_fit_and_estimate(folder, capsys):
     assert found["low"] == pytest.approx(expected.low, abs=1e-6)
     assert (found["first"], found["last"], found["n_samples"]) == (0, 999, 1000)
     assert run(["accuracy", "estimate", "e.json", "today.csv"]) == 0
-    assert capsys.readouterr().out.strip() == f"{expected} (1,000 samples, atc-ne)"
+    assert capsys.readouterr().out.strip() == (
+        f"Estimated accuracy: {expected} (1,000 samples, atc-ne)"
+    )
 
 
 def test_domains_are_measured(folder, capsys):

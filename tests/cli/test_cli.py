@@ -13,6 +13,7 @@ import pytest
 
 import wildcal
 from wildcal.cli.main import COMMANDS, cli, main, run, with_option_names
+from wildcal.cli.output import progress_bar
 from wildcal.io.atomic import atomic_write
 
 SOURCE = str(Path(wildcal.__file__).parents[1])
@@ -79,6 +80,8 @@ def test_no_arguments_are_the_help(words, capsys):
         ("suite export x y --step 1 -o z.npz", "--dtype and --step are for whole suites."),
         ("fit x.csv", "Missing option '-o' / '--output'."),
         ("fit -o x.json", "give SOURCE or --suite."),
+        ("fit x.csv --fail-if ece -o x.json", "`--fail-if` is an option of `wildcal evaluate`."),
+        ("fit x.csv --labels-file y.npy --sample 9 -o x.json", "--sample must be left out with"),
         ("fit --suite cifar10-resnet20 --sample 9 -o x.json", "a suite has all its samples"),
         ("compare-models x.csv", "give at least two files."),
         ("methods x", "Got unexpected extra argument (x)."),
@@ -103,6 +106,10 @@ def test_wrong_usage_is_one_line_and_exit_code_2(line, said, capsys):
         ("benchmark pacs-resnet18 --ood x", "no suite was measured. pacs-resnet18: ood must be"),
         ("evaluate val.npz --fail-if ece", "got 'ece'. Try 'ece > 0.05'. (--fail-if)"),
         ("fit val.npz --method ts --param colour=1 -o x.json", "has no option 'colour'"),
+        ("benchmark pacs-resnet18 --sort typo", "Unknown metric 'typo'."),
+        ("compare val.npz val.npz", "test must be another file than calibration, got val.npz"),
+        ("predict ts.json val.npz test.npz -o x.npz", "--output must be a folder for 2 files"),
+        ("monitor merge ts.json gone.json x.json -o y.json", "error: gone.json: No such file"),
         ("fit val.npz -o x.txt", "--output must end in .json, got x.txt."),
         ("fit val.npz -o gone/x.json", "--output must be in a folder that exists"),
         ("fit val.npz --ood ood.npz --method ts -o x.json", "--ood must be left out: ts does not"),
@@ -131,6 +138,14 @@ def test_wrong_input_is_one_line_and_exit_code_1(folder, line, said, capsys):
     assert shown.err.startswith("error: ")
     assert shown.err.count("\n") == 1
     assert listed() == before
+
+
+def test_progress_in_a_log_ends_before_the_total(monkeypatch, capsys):
+    monkeypatch.setattr("wildcal.cli.output._EVERY", 0)
+    with progress_bar("Evaluating", total=2) as progress:
+        progress.advance()
+        progress.advance()
+    assert capsys.readouterr().err == "Evaluating: 1 of 2.\n"
 
 
 def test_debug_shows_the_traceback(tmp_path, capsys):

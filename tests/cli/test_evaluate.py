@@ -106,6 +106,15 @@ def test_right_or_wrong(folder, capsys):
     assert found["mean_confidence"]["value"] == pytest.approx(confidence.mean() / 100)
 
 
+def test_the_measured_columns_are_named_beside_those_of_predict(folder, capsys):
+    assert run("fit val.csv --method ts -o ts.json -q".split()) == 0
+    assert run("predict ts.json test.csv -o out.csv -q".split()) == 0
+    for line, n_lines in (("out.csv", 1), ("out.csv --calibrator ts.json", 0), ("test.csv", 0)):
+        assert run(["evaluate", *line.split(), "--metrics", "ece", "--n-bootstrap", "0"]) == 0
+        said = capsys.readouterr().err
+        assert said.count("\n") == said.count("--calibrator FILE measures") == n_lines
+
+
 def test_compare(folder, capsys):
     words = ["compare", "val.csv", "test.csv", "--methods", "identity,ts,vector"]
     assert run([*words, "--json", "--n-bootstrap", "20"]) == 0

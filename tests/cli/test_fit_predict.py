@@ -152,6 +152,15 @@ def test_labels_in_another_file(folder):
     assert load("a.json").temperature_ == load("b.json").temperature_
 
 
+def test_help_of_predict_has_no_options_for_labels(folder, capsys):
+    assert run("predict --help".split()) == 0
+    assert "--label-column" not in capsys.readouterr().out
+    assert run("fit val.npz --method ts -o ts.json -q".split()) == 0
+    assert run("predict ts.json val.npz --label-column y -o x.npz -q".split()) == 0
+    assert run("fit val.npz --method ts -o ts.json".split()) == 0
+    assert "Replaced ts.json." in capsys.readouterr().err
+
+
 def test_your_own_method(folder, monkeypatch):
     (folder / "mine.py").write_text(
         "from wildcal import TemperatureScaling\n"

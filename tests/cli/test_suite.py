@@ -1,12 +1,15 @@
 """`wildcal suite`."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy
 
-from wildcal import Suite, suites
+from wildcal import Suite, read_samples, suites
 from wildcal.cli.main import run
 
 
@@ -75,6 +78,49 @@ def test_a_failed_create_leaves_nothing(folder, capsys):
     assert run(line.split()) == 1
     assert "label_column" in capsys.readouterr().err.replace("-", "_")
     assert listed() == before
+
+
+def test_confidences_make_no_suite(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        Path(f"{name}.csv").write_text("confidence,correct\n0.9,1\n0.8,0\n0.7,1\n")
+    for line in ("report a.csv b.csv", "suite create --calibration a.csv --test b.csv -o mine"):
+        assert run([*line.split(), "--input", "confidence"]) == 1
+        assert "Try `wildcal evaluate` or `wildcal compare`." in capsys.readouterr().err
+    assert listed() == ["a.csv", "b.csv"]
+
+
+@pytest.fixture
+def probabilities(folder):
+    """Give val.csv and test.csv, which has groups."""
+    for name in ("val", "test"):
+        samples = read_samples(f"{name}.npz")
+        frame = pd.DataFrame(scipy.special.softmax(samples.X, axis=1)).add_prefix("proba_")
+        frame["label"] = samples.y
+        if name == "test":
+            frame["country"] = np.where(samples.y < 5, "DE", "IN")
+        frame.to_csv(f"{name}.csv", index=False)
+
+
+def test_reports_of_probabilities_leave_the_energy_out(probabilities, capsys):
+    line = "report val.csv test.csv --group-column country --methods ts,energy --n-bootstrap 0"
+    assert run([*line.split(), "--csv", "-"]) == 0
+    assert ",energy," not in capsys.readouterr().out
+    page = Path("report.html").read_text("utf-8")
+    assert "energy could not be fitted: input must be" in page
+    assert "Negative energy" not in page
+    assert "<h2>Groups</h2>" in page
+
+
+@pytest.mark.parametrize("command", ["report pacs-resnet18", "demo"])
+def test_missing_packages_are_named_before_the_work(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert run(command.split()) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert 'Install them with: pip install "wildcal[report]"' in shown.err
+    assert listed() == []
 
 
 @pytest.mark.parametrize("name", ["test", "fog:strong", "fog:6", "fog:"])

@@ -150,7 +150,6 @@ def test_diagnostics(suite, results):
     )
     assert set(found.temperatures) == {"ts", "energy"}
     assert (np.diff(found.temperatures["energy"].energy) >= 0).all()
-    assert found.classes["severity 3"]["ts"].count.sum() == 400
     assert found.risk_coverage["shifted"]["ts"].coverage[-1] == 1
 
 

@@ -95,7 +95,7 @@ def stored():
 def test_demo(tmp_path, capsys, stored):
     assert run(["demo", "-o", str(tmp_path), "--n-bootstrap", "20"]) == 0
     out, err = capsys.readouterr()
-    assert err.count("$ wildcal ") == 5
+    assert err.count("$ wildcal ") == 7
     assert out.count("average ECE") == len(suites.list("cifar10"))
     assert (tmp_path / "proba.npz").exists()
     assert (tmp_path / "report.html").read_text("utf-8").startswith("<!DOCTYPE html>")

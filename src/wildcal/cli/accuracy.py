@@ -71,13 +71,14 @@ def fit(
         )
     fitted.class_names_ = samples.class_names
     save(fitted, output, metadata=metadata, columns=columns.to_dict())
-    say(f"Accuracy {fitted.source_accuracy_:.1%} on {fitted.n_source_:,} source samples.")
+    say(f"Accuracy {100 * fitted.source_accuracy_:.1f} % on {fitted.n_source_:,} source samples.")
     if len(fitted.domain_errors_):
         error = np.abs(fitted.domain_errors_).mean()
         say(f"Mean error on {len(fitted.domain_errors_)} other domains: {100 * error:.1f} points.")
     say(f"Wrote {output}.")
 
 
+@common.hide_label_options
 @accuracy.command(no_args_is_help=True)
 @click.argument("estimator", type=PATH)
 @click.argument("source", type=PATH, nargs=-1, required=True)
@@ -114,9 +115,9 @@ def estimate(
     table = text_table(
         ("samples", "accuracy", "low", "high"),
         [(f"{row['first']}-{row['last']}", *_percent(row, "value", "low", "high")) for row in rows],
-        note=f"In percent, with 95 % intervals. {fitted.title.capitalize()}.",
+        note=f"In per cent, with 95 % intervals. {fitted.title.capitalize()}.",
     )
-    line = f"{found} ({found.n_samples:,} samples, {fitted.name})"
+    line = f"Estimated accuracy: {found} ({found.n_samples:,} samples, {fitted.name})"
     print_result(rows, [table if len(rows) > 1 else line], as_json, csv_output, rows)
 
 
@@ -160,13 +161,13 @@ def benchmark(
         ("windows", "estimator", "mean error", "worst", "bias", "coverage", "width"),
         [(row["setting"], row["estimator"], *_percent(row, *keys)) for row in rows],
         n_left=2,
-        note="In percent, for windows whose kind of shift was not in the fit.",
+        note="In per cent, for windows whose kind of shift was not in the fit.",
     )
     print_result(rows, [table], as_json, csv_output, [window.to_dict() for window in windows])
 
 
 def _percent(row: Mapping[str, Any], *keys: str) -> list[str]:
-    """Return numbers of a row in percent."""
+    """Return numbers of a row in per cent."""
     return [f"{100 * row[key]:.1f}" for key in keys]
 
 

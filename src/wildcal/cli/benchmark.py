@@ -40,6 +40,8 @@ def benchmark(
       wildcal benchmark my-suite/ --methods ts,energy,dac+energy,ts@source,shifted --csv all.csv
     """
     opened = common.open_suites(suites)
+    if sort is not None:
+        options["metrics"] += (sort,)
     result = run_with_progress(opened, methods, **options)
     for name, reason in result.skipped.items():
         if name in opened:

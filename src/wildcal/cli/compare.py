@@ -1,5 +1,6 @@
 """`wildcal compare`: fit methods on calibration samples, evaluate them on test samples."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,8 @@ def compare(
     """
     from wildcal.evaluation import compare as run
 
-    fitted_on = common.read_labeled(calibration, columns, ood=ood)
+    common.check_test_file(test, calibration)
+    fitted_on = common.read_labeled(calibration, replace(columns, group_column=None), ood=ood)
     tested_on = common.read_labeled(test, columns, ood=test_ood)
     distances = (fitted_on.knn_distances, tested_on.knn_distances)
     with progress_bar("Comparing", total=len(methods) if methods else None) as progress:

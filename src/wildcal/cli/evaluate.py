@@ -7,12 +7,13 @@ from typing import Any, Final
 import click
 
 from wildcal.cli import options as common
-from wildcal.cli.output import STANDARD, print_result, progress_bar, warn
+from wildcal.cli.output import STANDARD, print_result, progress_bar, say, warn
 from wildcal.cli.types import NAMES, PATH
 from wildcal.core.exceptions import InputError
+from wildcal.core.labels import few
 from wildcal.io.chunked import window_statistics
-from wildcal.io.samples import list_files
-from wildcal.io.schema import Columns
+from wildcal.io.samples import list_files, open_table
+from wildcal.io.schema import Columns, resolve
 from wildcal.tables import to_markdown
 
 GATE_FAILED: Final = 3
@@ -43,7 +44,6 @@ def evaluate(
     source: tuple[Path, ...],
     calibrator: Path | None,
     ood: Path | None,
-    metrics: tuple[str, ...] | None,
     gates: tuple[str, ...],
     markdown: bool,
     knn_file: Path | None,
@@ -61,26 +61,30 @@ def evaluate(
     \b
     Example:
       wildcal evaluate test.csv --calibrator calibrator.json
-      wildcal evaluate answers.csv --input confidence --correct-column right --group-column topic
-      wildcal evaluate test.parquet --fail-if "excess_ece > 0.02" --fail-if "worst_group.ece > 0.1"
+      wildcal evaluate answers.csv --input confidence --score-columns stated --correct-column right
+      wildcal evaluate test.parquet --fail-if "excess_ece > 0.02" --fail-if "nll > 0.5"
+      wildcal evaluate test.parquet --group-column country --fail-if "worst_group.ece > 0.1"
     """
     from wildcal.evaluation import check_gates, parse_gate
 
     conditions = [parse_gate(text) for text in gates]
-    if metrics is not None:
-        metrics = (*metrics, *(gate.metric for gate in conditions))
-    options["metrics"] = metrics
+    if options["metrics"] is not None:
+        options["metrics"] += tuple(gate.metric for gate in conditions)
     fitted = None
     if calibrator is not None:
         fitted, columns = common.load_with_columns(calibrator, columns)
     has_other_files = ood is not None or knn_file is not None
     if scheduler is not None and has_other_files:
         raise InputError("scheduler must be left out with an OOD or k-NN file.", "scheduler")
-    if scheduler is not None or (not has_other_files and _are_large(source)):
+    files = [] if STANDARD in source else list_files(source)
+    n_bytes = sum(path.stat().st_size for path in files)
+    if scheduler is not None or (not has_other_files and n_bytes > _LARGE):
         result = _on_files(source, fitted, columns, scheduler, options)
     else:
         samples = common.read_labeled(source, columns, knn_file=knn_file, ood=ood)
         result = _in_memory(samples, fitted, options)
+    if calibrator is None and files:
+        _say_what_was_measured(files[0], columns)
     violations = check_gates(result, conditions)
     shown = [result.table(), *([result.group_table()] if result.groups else [])]
     if markdown:
@@ -142,7 +146,13 @@ def _on_files(
         return evaluate_files(files, columns, calibrator, run=run, **options)
 
 
-def _are_large(source: tuple[Path, ...]) -> bool:
-    """Return whether files are evaluated batch by batch."""
-    files = [] if STANDARD in source else list_files(source)
-    return sum(path.stat().st_size for path in files) > _LARGE
+def _say_what_was_measured(path: Path, columns: Columns) -> None:
+    """Name the columns that were measured if there are also those of `wildcal predict`."""
+    table, columns = open_table(path, columns)
+    scores = resolve(table.names, columns).scores
+    results = {"confidence", "calibrated_confidence"} & set(table.names) - set(scores)
+    if results:
+        say(
+            f"Measured {few(list(scores))} and not {' or '.join(sorted(results))}. --calibrator"
+            " FILE measures calibrated scores."
+        )

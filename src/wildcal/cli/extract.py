@@ -159,21 +159,25 @@ def extract(
         say(line)
     extractor.check()
     accuracy, n = check_accuracy(extractor, colors_known=colors_known, allow_chance=allow_chance)
-    say(f"Accuracy on {n:,} in-distribution images: {accuracy:.1%}.")
+    say(f"Accuracy on {n:,} in-distribution images: {100 * accuracy:.1f} %.")
     n_training = len(extractor.neighbors.indices) if extractor.neighbors else 0
     with progress_bar("Extracting images", plan.n_samples + n_training) as progress:
-        suite = run(
-            extractor,
-            output,
-            dtype=dtype,
-            scheduler=scheduler,
-            progress=progress.advance,
-            on_found=partial(progress.advance, computed=False),
-        )
+        try:
+            suite = run(
+                extractor,
+                output,
+                dtype=dtype,
+                scheduler=scheduler,
+                progress=progress.advance,
+                on_found=partial(progress.advance, computed=False),
+            )
+        except KeyboardInterrupt:
+            say("The same command continues where this run stops.")
+            raise
     for name, found in implausible_conditions(suite).items():
         say(
-            f"{name}: accuracy {found:.1%}, far below all others: does it change what the image"
-            " shows? If so, leave it out of --transforms."
+            f"{name}: accuracy {100 * found:.1f} %, far below all others: does it change what the"
+            " image shows? If so, leave it out of --transforms."
         )
     say(
         f"Wrote {plan.n_samples:,} samples in {len(suite.splits)} splits to {output};"

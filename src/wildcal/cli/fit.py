@@ -87,11 +87,12 @@ def fit(
             knn_distances=samples.knn_distances if calibrator.requires else None,
         )
     calibrator.class_names_ = samples.class_names
+    done = "Replaced" if output.exists() else "Wrote"
     save(calibrator, output, metadata=metadata, columns=columns.to_dict())
     say(fit_line(calibrator))
     if calibrator.fit_info_.message:
         say(calibrator.fit_info_.message)
-    say(f"Wrote {output}.")
+    say(f"{done} {output}.")
 
 
 def parsed(text: str) -> Any:
@@ -106,6 +107,8 @@ def _read_sample(
 ) -> SampleSet:
     """Return the samples of files, at most as many as a fit uses."""
     has_other_files = any(path is not None for path in files.values())
+    if sample is not None and has_other_files:
+        raise click.UsageError("--sample must be left out with --labels-file or --knn-file.")
     max_samples: Any = None if has_other_files else sample or "fit"
     samples = common.read_labeled(source, columns, max_samples=max_samples, **files)
     if samples.n_total is not None:

@@ -246,6 +246,8 @@ def _show_usage_error(error: click.UsageError) -> None:
     parent = path.removeprefix("wildcal").strip()
     if isinstance(error, click.NoSuchOption) and error.option_name in _RENAMED_OPTIONS:
         text = f"`{error.option_name}` was renamed `{_RENAMED_OPTIONS[error.option_name]}` in 0.2."
+    elif isinstance(error, click.NoSuchOption) and error.option_name == "--fail-if":
+        text = "`--fail-if` is an option of `wildcal evaluate`."
     elif found := re.match(r"No such command '([^']*)'", text):
         name = f"{parent} {found[1]}".strip()
         group: Any = error.ctx.command if error.ctx else cli

@@ -87,7 +87,7 @@ def monitor() -> None:
     "--save-every",
     callback=save_interval,
     metavar="SECONDS|SAMPLES",
-    help="Also write --state after seconds (10s) or samples (500).",
+    help="Also write --state: 10s every ten seconds, 500 after every 500 samples.  [at the end]",
 )
 @click.option("--exit-on-alert", is_flag=True, help="End with exit code 3 at a drift alert.")
 @click.option("--proba", is_flag=True, help="Also write the probability of every class.")
@@ -179,7 +179,7 @@ def merge_command(
     parts = []
     for path in states:
         file = stream_file(path, name, stream) if path.is_dir() else path
-        if not file.exists():
+        if path.is_dir() and not file.exists():
             raise FileFormatError(f"{path} has no stream {stream!r} of {name!r}.")
         parts.append(Monitor.load(file, fitted, estimator=watched))
     whole = reduce(Monitor.merged, parts)

@@ -118,16 +118,19 @@ knn_option = click.option(
     "--knn-file", type=PATH, help="Distances to training samples (.npy, .npz), for dac."
 )
 
-_COLUMNS: Final = {
-    "input": (click.Choice(INPUTS), "Kind of the scores.  [logits, or as declared at fit]"),
-    "score_columns": (NAMES, "Columns of the classes in order, or a prefix such as 'logit_*'."),
+_LABEL_COLUMNS: Final = {
     "label_column": (NAME, "Column of the label.  [label, y]"),
     "group_column": (NAME, "Column to evaluate by group."),
     "domain_column": (NAME, "Column of the domain."),
     "weight_column": (NAME, "Column of the sample weight."),
-    "id_column": (NAME, "Column of the sample's id."),
     "positive_class": (LABEL, "With two classes, label of class 1."),
     "correct_column": (NAME, "With --input confidence: whether the prediction was right."),
+}
+_COLUMNS: Final = {
+    "input": (click.Choice(INPUTS), "Kind of the scores.  [logits, or as declared at fit]"),
+    "score_columns": (NAMES, "Columns of the classes in order, or a prefix such as 'logit_*'."),
+    **_LABEL_COLUMNS,
+    "id_column": (NAME, "Column of the sample's id."),
     "class_names": (NAMES, "Classes in order."),
 }
 
@@ -142,6 +145,14 @@ def columns_options(command: Command) -> Command:
 
     percent_option = click.option("--percent", is_flag=True, help="Scores are 0 to 100.")
     return combined(table(_COLUMNS), percent_option)(with_columns)  # type: ignore[return-value]
+
+
+def hide_label_options(command: click.Command) -> click.Command:
+    """Leave the options for labels out of the help of a command that does not read labels."""
+    for option in command.params:
+        if isinstance(option, click.Option) and option.name in _LABEL_COLUMNS:
+            option.hidden = True
+    return command
 
 
 def open_suite(name: str | Path) -> Any:
@@ -186,6 +197,12 @@ def load_with_columns(
     return fitted, columns_for(fitted, columns.or_else(Columns.from_dict(info.columns)))
 
 
+def check_test_file(test: Path, calibration: Path) -> None:
+    """Raise if the samples of a test are those of the calibration."""
+    if test.resolve() == calibration.resolve():
+        raise InputError(f"test must be another file than calibration, got {test} twice.", "test")
+
+
 def read_labeled(
     source: Path | tuple[Path, ...],
     columns: Columns,
@@ -207,8 +224,7 @@ def read_labeled(
 
 def with_ood(samples: SampleSet, path: Path, columns: Columns) -> SampleSet:
     """Return samples with those of another file appended, with the label -1."""
-    declared = replace(columns, label_column=None, weight_column=None, domain_column=None)
-    declared = replace(declared, input=samples.input, class_names=samples.class_names)
+    declared = replace(columns, input=samples.input, class_names=samples.class_names)
     other = read_samples(path, columns=declared, labels=False)
     n = len(other)
     if samples.knn_distances is not None and other.knn_distances is None:

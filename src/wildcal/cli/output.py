@@ -13,6 +13,7 @@ import click
 
 from wildcal.core.exceptions import InputError
 from wildcal.tables import Cell, Column, Table, print_table, to_csv
+from wildcal.tables.render import printable
 
 STANDARD: Final = Path("-")
 """Standard input or output."""
@@ -35,7 +36,7 @@ class Progress:
         self._computed += n * computed
         if self._bar is not None:
             self._bar.advance(self._bar.task_ids[0], n)
-        elif self._total is not None and time.monotonic() - self._last >= _EVERY:
+        elif self._total and self._done < self._total and time.monotonic() - self._last >= _EVERY:
             self._last = time.monotonic()
             say(f"{self._description}: {self._done:,.0f} of {self._total:,.0f}{self._remaining()}.")
 
@@ -156,11 +157,6 @@ def check_options(options: Mapping[str, Any]) -> None:
             raise InputError(f"{name} must not be a file that is read, got {path}.", name)
     if options.get("csv_output") is not None:
         check_output(options["csv_output"], name="csv_output")
-
-
-def printable(text: str) -> str:
-    """Return a text without control characters."""
-    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
 def _plain(value: Any) -> Any:

@@ -15,10 +15,12 @@ from wildcal.cli.types import PATH
 from wildcal.core.exceptions import InputError
 from wildcal.io.atomic import remove_leftovers
 from wildcal.io.chunked import check_columns, output_paths, predict_file, window_statistics
+from wildcal.io.formats import ending
 from wildcal.io.samples import list_files
 from wildcal.io.schema import Columns
 
 
+@common.hide_label_options
 @click.command(no_args_is_help=True)
 @click.argument("calibrator", type=PATH)
 @click.argument("source", type=PATH, nargs=-1, required=True)
@@ -65,13 +67,15 @@ def predict(
                 shutil.copyfileobj(file, sys.stdout.buffer)
     where = "standard output" if output == STANDARD else output
     n_files = f"{len(files)} files" if len(files) > 1 else "1 file"
-    say(f"Wrote {n:,} samples in {n_files} to {where}; mean confidence {mean:.2%}.")
+    say(f"Wrote {n:,} samples in {n_files} to {where}; mean confidence {100 * mean:.2f} %.")
 
 
 def _targets(files: list[Path], output: Path, columns: Columns, overwrite: bool) -> list[Path]:
     """Return the files to write, checked before the work."""
     for path in files:
         check_columns(path, columns)
+    if len(files) > 1 and ending(output) and not output.is_dir():
+        raise InputError(f"output must be a folder for {len(files)} files, got {output}.", "output")
     targets = output_paths(files, output, columns)
     if targets != [output]:
         output.mkdir(parents=True, exist_ok=True)

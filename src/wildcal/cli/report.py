@@ -47,8 +47,9 @@ def report(
       wildcal report cifar10-resnet20 --methods identity,ts,energy
       wildcal report val.csv test.csv --shifted night=night.csv --group-column country
     """
-    from wildcal.report.page import METRICS, make_report
+    from wildcal.report.page import METRICS, load_template, make_report
 
+    load_template()  # raises if a package is missing
     check_output(output, suffixes=(".html", ".htm"))
     files = {name: options.pop(name) for name in ("shifted", "ood", "test_ood")}
     methods = options.pop("methods")

@@ -30,7 +30,7 @@ from wildcal.core.exceptions import InputError, WildcalError
     callback=save_interval,
     metavar="SECONDS|SAMPLES",
     default="10s",
-    help="Save streams after so many seconds (10s) or samples (500).",
+    help="When to save streams: 10s every ten seconds, 500 after every 500 samples.",
 )
 @monitor_options
 @click.option(
@@ -38,7 +38,7 @@ from wildcal.core.exceptions import InputError, WildcalError
     "estimators",
     multiple=True,
     metavar="[NAME=]FILE",
-    help=("A saved accuracy estimator of the calibrator NAME, instead of ATC; repeatable."),
+    help="A saved accuracy estimator of the calibrator NAME, instead of ATC; repeatable.",
 )
 @click.option("--max-streams", default=1000, type=COUNT, help="Streams in memory, others on disk.")
 @click.option("--max-samples", default=65536, type=COUNT, help="Samples of one request.")

@@ -64,7 +64,8 @@ def _lines(fitted: Any, info: Any) -> Iterator[str]:
     if isinstance(fitted, Calibrator):
         yield from _fit_lines(fitted)
     else:
-        yield f"Accuracy {fitted.source_accuracy_:.1%} on {fitted.n_source_:,} source samples."
+        accuracy = f"Accuracy {100 * fitted.source_accuracy_:.1f} %"
+        yield f"{accuracy} on {fitted.n_source_:,} source samples."
     yield f"Input: {fitted.input_}."
     if names := fitted.class_names_:
         more = f" and {len(names) - 8} more" if len(names) > 8 else ""

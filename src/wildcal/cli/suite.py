@@ -126,6 +126,8 @@ def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
 def create(calibration: Path, test: Path, output: Path, **options: Any) -> None:
     """Make a suite of files of samples. It is one file if -o ends in .npz, else a folder.
 
+    Probabilities are kept as log-probabilities: methods that use the free energy are left out.
+
     \b
     Example:
       wildcal suite create --calibration val.csv --test test.csv --shifted night=night.csv -o cars
@@ -148,6 +150,8 @@ def write_suite(
     data: str | None = None,
 ) -> int:
     """Write a suite of files of samples, and return the number of its splits."""
+    common.check_test_file(test, calibration)
+    columns = replace(columns, group_column=None)
     if output.exists() or not output.parent.is_dir():
         problem = "not exist" if output.exists() else "be in a folder that exists"
         raise InputError(f"output must {problem}, got {output}.", "output")
@@ -177,15 +181,21 @@ def write_suite(
         with progress_bar("Writing", total=len(plan)) as progress:
             for split, (path, description) in plan.items():
                 labels = description.get("domain", "source") is not None
-                declared = columns if labels else replace(columns, label_column=None)
-                samples = read_samples(path, columns=declared, labels=labels)
-                if writer is None and samples.input in ("proba", "confidence"):
+                samples = read_samples(path, columns=columns, labels=labels)
+                if samples.input == "confidence":
+                    raise InputError(
+                        "input must be logits, probabilities or a score in a suite, got"
+                        " 'confidence'. Try `wildcal evaluate` or `wildcal compare`.",
+                        "input",
+                    )
+                if writer is None and samples.input == "proba":
                     eps = smallest_positive(np.asarray(samples.X))
                 logits = np.asarray(to_logits(np, samples.X, samples.input, eps))
                 if writer is None:
                     columns = replace(columns, class_names=samples.class_names)
                     names = samples.class_names or tuple(map(str, range(logits.shape[1])))
-                    writer = SuiteWriter(folder, class_names=names, **about)
+                    kind = "log_proba" if samples.input in ("proba", "log_proba") else "logits"
+                    writer = SuiteWriter(folder, class_names=names, input=kind, **about)
                 y = samples.require_labels() if labels else None
                 writer.add(split, logits, y, **description)
                 progress.advance()
@@ -227,7 +237,7 @@ def export(name: str, split: str | None, overwrite: bool, output: Path, **roundi
         return
     found = opened.split(split)
     found.verify()
-    arrays = {"logits": found.logits, "y": found.y, "knn_distances": found.knn_distances}
+    arrays = {opened.input: found.logits, "y": found.y, "knn_distances": found.knn_distances}
     if found.is_ood:
         del arrays["y"]
     arrays = {key: array for key, array in arrays.items() if array is not None}

@@ -73,7 +73,8 @@ def train(
                 return
             say(
                 f"epoch {state.epoch + 1} of {recipe.epochs}: loss {state.loss:.3f}, accuracy"
-                f" {state.accuracy:.1%}, {state.watched_accuracy:.1%} on held-out images."
+                f" {100 * state.accuracy:.1f} %, {100 * state.watched_accuracy:.1f} % on held-out"
+                " images."
             )
 
         checkpoint = run(
@@ -87,6 +88,6 @@ def train(
         )
     accuracy, n = checkpoint.history[-1]["watched"], len(images.watched_labels)
     say(
-        f"Wrote {output}: {network} after {recipe.epochs} epochs, accuracy {accuracy:.1%} on {n:,}"
-        " held-out images."
+        f"Wrote {output}: {network} after {recipe.epochs} epochs, accuracy {100 * accuracy:.1f} %"
+        f" on {n:,} held-out images."
     )

@@ -41,23 +41,12 @@ class TemperatureCurve(NamedTuple):
 
 
 @dataclass(eq=False)
-class ClassSums:
-    """Sums over the samples of each predicted class, shape (n_classes,)."""
-
-    count: FloatArray
-    correct: FloatArray
-    confidence: FloatArray
-
-
-@dataclass(eq=False)
 class Diagnostics:
     """Curves and sums of the methods that were fitted on one suite."""
 
     n_bins: int
     reliability: dict[str, dict[str, Reliability]] = field(default_factory=dict)
     """By split, then method; without OOD splits. `pool_reliability` adds them."""
-    classes: dict[str, dict[str, ClassSums]] = field(default_factory=dict)
-    """By condition ("source", "severity 3" or the name of a shift), then method."""
     raw: dict[str, RawScores] = field(default_factory=dict)
     """By split, OOD splits included."""
     risk_coverage: dict[str, dict[str, RiskCoverage]] = field(default_factory=dict)
@@ -84,12 +73,6 @@ class Diagnostics:
         kind = "source" if split.is_source else "shifted"
         columns = (scores.confidence, scores.correct)
         self._predictions.setdefault((kind, method), []).append(columns)
-        n, predicted = scores.n_classes, np.asarray(scores.predicted)
-        by_method = self.classes.setdefault(condition(split), {})
-        sums = by_method.setdefault(method, ClassSums(*np.zeros((3, n))))
-        sums.count += np.bincount(predicted, minlength=n)
-        sums.correct += np.bincount(predicted, scores.correct, n)
-        sums.confidence += np.bincount(predicted, scores.confidence, n)
 
     def finish(self, calibrators: Mapping[str, Calibrator]) -> None:
         """Compute the curves over several splits, of fitted calibrators by method."""

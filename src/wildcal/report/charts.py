@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray
 from wildcal.metrics import Estimate
 from wildcal.plots.energy import HistogramDisplay
 
@@ -250,29 +249,6 @@ def histogram_chart(display: HistogramDisplay) -> str:
         at += 38 + 7 * len(name)
     picture.bottom_axis(x, display.score)
     return picture.svg(f"Density of {display.score}: {' and '.join(densities)}")
-
-
-def box_chart(quantiles: Mapping[str, FloatArray], accuracy: Mapping[str, float]) -> str:
-    """Return boxes of five quantiles by group, and the accuracy in per cent as a line."""
-    picture = Picture(height=290, right=40, bottom=54)
-    x = picture.x(-0.6, len(quantiles) - 0.4)
-    y = picture.y(*_limits([v for q in quantiles.values() for v in q], zero=False))
-    percent = picture.y(0, 100)
-    picture.left_axis(y, "negative energy")
-    for value, text in percent.ticks():
-        picture.text(text, picture.width - picture.right + 6, percent(value) + 4, "second")
-    picture.text("accuracy (%)", picture.width - 2, picture.top - 12, "end label second")
-    picture.bottom_axis(x, "severity, shift or OOD set", list(enumerate(quantiles)))
-    for i, q in enumerate(quantiles.values()):
-        low, q1, median, q3, high = (y(v) for v in q)
-        left, wide = x(i - 0.28), round(x(i + 0.28) - x(i - 0.28), 1)
-        picture.line(x(i), low, x(i), high, "axis")
-        tall = max(1.0, q1 - q3)
-        picture.add("rect", x=left, y=q3, width=wide, height=tall, class_="box")
-        picture.line(left, median, left + wide, median, "median")
-    points = [(i, 100 * accuracy[name]) for i, name in enumerate(quantiles) if name in accuracy]
-    picture.add("path", d=_path(points, x, percent), class_="line second")
-    return picture.svg("Negative energy and accuracy by condition")
 
 
 def reliability_chart(n_bins: int) -> str:

@@ -60,8 +60,7 @@ def make_report(
             "results",
         )
     content = Content(results, name, found.diagnostics, groups or {})
-    template = _environment().get_template("report.html.j2")
-    page: str = template.render(
+    page: str = load_template().render(
         content=content,
         found=found,
         skipped={k: v for k, v in results.skipped.items() if k.startswith(f"{name}: ")},
@@ -76,13 +75,14 @@ def make_report(
     return page
 
 
-def _environment() -> Any:
+def load_template() -> Any:
+    """Return the template of the page; raise if jinja2 or matplotlib is not installed."""
     try:
         import jinja2
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise MissingExtraError(
-            "wildcal.report needs jinja2 and matplotlib. Install them with:"
+            "the report needs jinja2 and matplotlib. Install them with:"
             ' pip install "wildcal[report]"'
         ) from error
     environment = jinja2.Environment(
@@ -93,4 +93,4 @@ def _environment() -> Any:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters["method_label"] = method_label
-    return environment
+    return environment.get_template("report.html.j2")

@@ -13,15 +13,13 @@ from wildcal.evaluation.results import Evaluation
 from wildcal.evaluation.splits import ood_set
 from wildcal.evaluation.tables import text_column
 from wildcal.metrics import Estimate
-from wildcal.metrics.reliability import wilson_interval
-from wildcal.plots.energy import QUANTILES, HistogramDisplay
+from wildcal.plots.energy import HistogramDisplay
 from wildcal.report import charts
 from wildcal.report.paper.names import plain
 from wildcal.tables import Cell, Column, Table, number
 
-_MAX_CLASSES: Final = 30
-"""Rows of a table of predicted classes."""
-_MIN_CLASS_SAMPLES: Final = 5
+_ROUNDING: Final = 1e-3
+"""Standard deviation of the energy of log-probabilities, from rounding."""
 _MAX_BINS: Final = 60_000
 """Bins of reliability diagrams on one page."""
 _UNIT: Final = 10_000
@@ -63,6 +61,12 @@ class Content:
         """The marks of the methods."""
         return charts.Marks(self.order)
 
+    @cached_property
+    def has_energy(self) -> bool:
+        """Whether the scores have a free energy: that of probabilities is constant."""
+        varies = any(raw.energy.std() > _ROUNDING for raw in self.diagnostics.raw.values())
+        return self.suite.input == "logits" and varies
+
     @property
     def chosen(self) -> list[str]:
         """Uncalibrated, if it was measured, and the method with the lowest ECE."""
@@ -79,7 +83,6 @@ def parts(content: Content) -> dict[str, Any]:
         "reliability": _reliability(content),
         "risk": list(_risk(content)),
         "groups": _groups(content),
-        "classes": _classes(content),
         "ood": list(_ood(content)),
         "energy": list(_energy(content)),
         "temperatures": list(_temperatures(content)),
@@ -207,37 +210,6 @@ def _groups(content: Content) -> dict[str, Any]:
     return {"methods": list(found), "charts": [chart], "table": table, "worst": last.worst_group}
 
 
-def _classes(content: Content) -> dict[str, Any]:
-    """Return a table of the predicted classes for each condition, the largest gaps first."""
-    tables = {}
-    for name, methods in content.diagnostics.classes.items():
-        sums = {m: methods[m] for m in content.chosen}
-        last = sums[content.chosen[-1]]
-        known = np.flatnonzero(last.count >= _MIN_CLASS_SAMPLES)
-        if not len(known):
-            continue
-        gaps = (last.confidence - last.correct)[known] / last.count[known]
-        known = known[np.argsort(-np.abs(gaps), kind="stable")][:_MAX_CLASSES]
-        accuracy = last.correct[known] / last.count[known]
-        ends = zip(*wilson_interval(last.correct[known], last.count[known], 0.95), strict=True)
-        accuracies = [number(a, e, digits=1) for a, e in zip(accuracy, ends, strict=True)]
-        columns = [
-            text_column("predicted class", [plain(content.suite.class_names[k]) for k in known]),
-            (Column("samples"), [Cell(f"{n:,.0f}") for n in last.count[known]]),
-            (Column("accuracy (%)"), accuracies),
-        ]
-        for m, s in sums.items():
-            n = np.maximum(s.count[known], 1)
-            confidence, gap = s.confidence[known] / n, (s.confidence - s.correct)[known] / n
-            shares = [number(c, digits=1) for c in confidence]
-            columns.append((Column(f"confidence (%), {charts.method_label(m)}"), shares))
-            signed = [number(g, digits=1, sign=True) for g in gap]
-            columns.append((Column(f"gap, {charts.method_label(m)}"), signed))
-        tables[name] = Table.of("", columns, ())
-    limits = {"max_classes": _MAX_CLASSES, "min_samples": _MIN_CLASS_SAMPLES}
-    return {"tables": tables, **limits} if tables else {}
-
-
 def _ood(content: Content) -> Iterator[Chart]:
     """Yield the mean confidence of all methods on each OOD set."""
     for split in content.results.ood_splits(content.name):
@@ -252,37 +224,22 @@ def _ood(content: Content) -> Iterator[Chart]:
 
 
 def _energy(content: Content) -> Iterator[Chart]:
-    """Yield densities of confidence and energy, and the energy by condition."""
+    """Yield densities of confidence and energy."""
     raw = content.diagnostics.raw
     splits = [split for split in content.suite.test if split.name in raw]
     source = next((raw[split.name] for split in splits if split.is_source), None)
     if source is not None:
         right = source.correct
-        yield from _histograms({"correct": (source, right), "incorrect": (source, ~right)})
+        yield from _histograms(content, {"correct": (source, right), "incorrect": (source, ~right)})
         for split in splits:
             if split.is_ood:
                 ood, name = raw[split.name], plain(ood_set(split.name))
-                yield from _histograms({"source samples": (source, ...), name: (ood, ...)})
-    energy: dict[str, list[Any]] = {}
-    correct: dict[str, list[Any]] = {}
-    for split in sorted(splits, key=lambda s: (s.is_ood, not s.is_source, s.severity or 0)):
-        name = plain(split.domain or ood_set(split.name))
-        name = name if split.severity is None else str(split.severity)
-        energy.setdefault(name, []).append(raw[split.name].energy)
-        if not split.is_ood:
-            correct.setdefault(name, []).append(raw[split.name].correct)
-    if len(energy) > 1:
-        quantiles = {
-            name: np.quantile(-np.concatenate(parts), QUANTILES) for name, parts in energy.items()
-        }
-        accuracy = {name: np.concatenate(parts).mean() for name, parts in correct.items()}
-        caption = "Boxes: quartiles; lines: 5 % to 95 %; corruptions pooled."
-        yield Chart("Negative energy and accuracy", charts.box_chart(quantiles, accuracy), caption)
+                yield from _histograms(content, {"source samples": (source, ...), name: (ood, ...)})
 
 
-def _histograms(groups: Mapping[str, tuple[RawScores, Any]]) -> Iterator[Chart]:
-    """Yield the densities of both scores in two groups: raw scores, and which samples of them."""
-    for title in ("confidence", "negative energy"):
+def _histograms(content: Content, groups: Mapping[str, tuple[RawScores, Any]]) -> Iterator[Chart]:
+    """Yield the densities of scores in two groups: raw scores, and which samples of them."""
+    for title in ("confidence", "negative energy") if content.has_energy else ("confidence",):
         values = {
             name: (raw.confidence if title == "confidence" else -raw.energy)[chosen]
             for name, (raw, chosen) in groups.items()
@@ -300,7 +257,7 @@ def _temperatures(content: Content) -> Iterator[Chart]:
         for m in content.order
         if (c := content.diagnostics.temperatures.get(m)) is not None
     }
-    if curves:
+    if curves and content.has_energy:
         svg = charts.line_chart(curves, content.marks, "negative energy", "temperature", zero=False)
         caption = "Lines: medians of test samples with about that energy; bands: 5 % to 95 %."
         yield Chart("Temperature against negative energy", svg, caption)

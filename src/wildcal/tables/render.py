@@ -77,14 +77,14 @@ def print_table(table: Table) -> None:
     shown = RichTable(box=box.SIMPLE_HEAD)
     for column in table.columns:
         justify: Any = "right" if column.is_number else "left"
-        shown.add_column(Text(_printable(column.head)), justify=justify, overflow="fold")
+        shown.add_column(Text(printable(column.head)), justify=justify, overflow="fold")
     for row in table.rows:
-        shown.add_row(*(Text(_printable(str(c)), "bold" if c.is_best else "") for c in row))
+        shown.add_row(*(Text(printable(str(c)), "bold" if c.is_best else "") for c in row))
     if table.title:
-        console.print(Text(_printable(table.title), "bold"))
+        console.print(Text(printable(table.title), "bold"))
     console.print(shown)
     for note in notes:
-        console.print(Text(_printable(note)))
+        console.print(Text(printable(note)))
 
 
 def to_markdown(table: Table) -> str:
@@ -192,6 +192,6 @@ def _latex(text: str) -> str:
     return text.translate(str.maketrans(_LATEX)).replace("--", "-{}-")
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Return text without control characters, which names from files may have."""
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
