@@ -49,6 +49,7 @@ PROBA = (
     "X must be logits, got values in [0, 1] that sum to 1 in each sample. Try input='proba', or the"
     " scores before the softmax."
 )
+COLUMNS = "Are its columns all classes and nothing else?"
 RANGE = f"{RAW}, or divide percentages by 100."
 BAD_VALUES = [
     (np.zeros(5), "logits", "X", f"{SHAPE} (5,). {ONE_SCORE}"),
@@ -72,7 +73,7 @@ BAD_VALUES = [
         [[0.5, 0.5], [0.5, 0.412]],
         "proba",
         "X",
-        f"{SUMS} 0.912 in sample 1 (1 of 2 samples). {RAW}.",
+        f"{SUMS} 0.912 in sample 1 (1 of 2 samples). {COLUMNS}",
     ),
     (Z, "score", "X", "X must have shape (n_samples,) with input='score', got (600, 3)."),
     (Z, "odds", "input", f"input must be one of {', '.join(INPUT_KINDS)}, got 'odds'."),
@@ -82,6 +83,17 @@ BAD_VALUES = [
 @pytest.mark.parametrize(("bad", "kind", "param", "text"), BAD_VALUES)
 def test_values(bad, kind, param, text):
     assert error_of(check_input, bad, kind) == (text, param)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("decimals", [2, 3])
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_rounded_probabilities_are_no_logits(n_classes, decimals, dtype):
+    rounded = (
+        np.random.default_rng(0).dirichlet(np.ones(n_classes), 500).round(decimals).astype(dtype)
+    )
+    assert error_of(check_input, rounded, "logits") == (PROBA, "input")
+    check_input(rounded, "proba")
 
 
 def test_number_of_classes():
