@@ -152,7 +152,13 @@ CASES = {
     "more announced than there": case("x.npy", "cannot be read", claims),
     # Objects instead of numbers.
     "objects in npz": case(
-        "x.npz", "score_columns must be given", lambda p: npz(p, logits=np.array([{}], object))
+        "x.npz", "got Python objects", lambda p: npz(p, logits=np.array([{}], object))
+    ),
+    "labels of objects in npz": case(
+        "x.npz",
+        "y.astype(str)",
+        lambda p: npz(p, y=NAMES[Y].astype(object)),
+        class_names="ant,bee,cat,dog",
     ),
     "objects in pt": case("x.pt", "cannot be read", pickled_pt, ("torch",)),
     "a bare pickle called pt": case(
@@ -255,6 +261,11 @@ CASES = {
     ),
     # Labels.
     "labels from 1": case("x.npz", ("[1, 4]", "subtract 1"), lambda p: npz(p, y=Y + 1)),
+    "labels from 0, columns from 1": case(
+        "x.csv",
+        "class names (1, 2, 3, 4), got 0",
+        csv(**{f"logit_{k + 1}": Z[:, k] for k in range(4)}, y=Y),
+    ),
     "a label too many": case(
         "x.npz", "must lie in [0, 3]", lambda p: npz(p, y=np.where(Y == 3, 9, Y))
     ),

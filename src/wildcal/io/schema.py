@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from wildcal.core.conversion import INPUT_KINDS
 from wildcal.core.exceptions import InputError
-from wildcal.core.labels import ClassNames, few, is_missing
+from wildcal.core.labels import OOD_LABEL, ClassNames, few, is_missing
 from wildcal.core.validation import check_choice
 
 INPUTS: Final = (*INPUT_KINDS, "lm-eval")
@@ -196,13 +196,21 @@ def labels_of(
     found = {str(label) for label in labels.tolist()}
     if positive is not None:
         names = _binary_names(found, names, positive, n_classes)
-    if names is not None and (numbers is None or found <= {*names, "-1"}):
+    unknown = sorted(found - {*(names or ()), str(OOD_LABEL)})
+    if names is not None and (numbers is None or not unknown):
         return ClassNames(names).encode(labels), names
     if numbers is None:
         raise InputError(
             f"{name} has names ({few(sorted(found))}), so the classes must have names. Try"
             " class_names=.",
             "class_names",
+        )
+    if names and all(n.isdigit() for n in names) and names != tuple(map(str, range(len(names)))):
+        raise InputError(
+            f"{name} must be class names ({few(names)}), got {unknown[0]}: the names of the classes"
+            " are numbers, so labels are not indices. Try other names of the columns, or declare"
+            " the columns of the scores and the names of their classes.",
+            "label_column",
         )
     return numbers, names
 
