@@ -168,7 +168,10 @@ class Calibrator(BaseEstimator, ABC):
         self.profile_ = _make_profile(source, input)
         n_wrong = round((1 - self.profile_.accuracy) * len(source))
         notes = [*samples.warnings, *info.warnings]
-        notes += self._mistake_notes(n_wrong) + self._frequency_notes(source)
+        notes += self._one_class_notes(source) or [
+            *self._mistake_notes(n_wrong),
+            *self._frequency_notes(source),
+        ]
         self.fit_info_ = replace(
             info,
             n_samples=len(samples),
@@ -303,6 +306,19 @@ class Calibrator(BaseEstimator, ABC):
                     "X",
                 )
 
+    def _one_class_notes(self, samples: validation.Samples) -> list[str]:
+        """Return a warning if all samples are of one class."""
+        first = samples.y[0]
+        if (samples.y != first).any() or (self.input_ == "confidence" and first == 1):
+            return []
+        return [
+            f"all calibration samples are of class {self._name(first)}, which tells nothing"
+            " about the other classes. Try samples of all classes, or method 'identity'."
+        ]
+
+    def _name(self, k: Any) -> Any:
+        return k if self.class_names_ is None else self.class_names_[k]
+
     def _mistake_notes(self, n_wrong: int) -> list[str]:
         """Return a warning if few of the samples are misclassified."""
         if n_wrong >= self.min_mistakes:
@@ -330,9 +346,8 @@ class Calibrator(BaseEstimator, ABC):
         worst = int(np.argmax(gap / error))
         if gap[worst] < max(_MANY_ERRORS * error[worst], _LARGE_GAP):
             return []
-        name = worst if self.class_names_ is None else self.class_names_[worst]
         return [
-            f"the mean probability of class {name} is {mean[worst]:.3f} after calibration, its"
+            f"the mean probability of class {self._name(worst)} is {mean[worst]:.3f} after calibration, its"
             f" frequency {frequency[worst]:.3f}. The method cannot correct this. Try 'auto' or"
             " 'vector'."
         ]
