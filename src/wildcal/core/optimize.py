@@ -20,6 +20,8 @@ _MAX_FLOAT64: Final = 1 << 18
 # Relative changes of a mean loss below this are rounding.
 _RESOLUTION: Final = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-7}
 _SUFFICIENT_DECREASE: Final = 1e-4
+# A coordinate is at its bound if it is so near, relative to its size and to 1.
+_AT_BOUND: Final = 1e-6
 # Squares of larger differences of logits overflow.
 _MIN_LOGIT: Final = -1e30
 
@@ -228,7 +230,10 @@ def newton(
     value, gradient, hessian = objective(x)
     for n_iter in range(max_iter):
         scale = max(abs(value), 1e-12)
-        free = ~(((x <= lower) & (gradient > 0)) | ((x >= upper) & (gradient < 0)))
+        margin = _AT_BOUND * np.maximum(1.0, np.abs(x))
+        at_lower = (x - lower <= margin) & (gradient > 0)
+        at_upper = (upper - x <= margin) & (gradient < 0)
+        free = ~(at_lower | at_upper)
         if not np.isfinite(value) or not np.isfinite(hessian).all():
             return Solution(x, value, n_iter, converged=False)
         if np.abs(gradient[free]).max(initial=0.0) <= tol * scale:
@@ -238,6 +243,7 @@ def newton(
         curvature = np.maximum(np.abs(values), 1e-8 * max(np.abs(values).sum(), 1e-300))
         step[free] = -vectors @ ((vectors.T @ gradient[free]) / curvature)
         step *= min(1.0, max_step / max(np.abs(step).max(), 1e-300))
+        step[at_lower], step[at_upper] = (lower - x)[at_lower], (upper - x)[at_upper]
         fraction = 1.0
         while True:
             candidate = np.clip(x + fraction * step, lower, upper)
@@ -248,8 +254,8 @@ def newton(
                 break
             fraction /= 2
         if new[0] > limit:
-            return Solution(x, value, n_iter, converged=bool(expected <= 1e-9 * scale))
+            return Solution(x, value, n_iter, converged=abs(expected) <= 1e-9 * scale)
         x, (value, gradient, hessian) = candidate, new
-        if expected <= resolution * scale:
+        if abs(expected) <= resolution * scale:
             return Solution(x, value, n_iter + 1, converged=True)
     return Solution(x, value, max_iter, converged=False)
