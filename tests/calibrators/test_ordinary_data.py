@@ -92,6 +92,7 @@ def test_warning_about_classes_without_samples(name):
         get_calibrator(name).fit(logits, y)
 
 
+@pytest.mark.filterwarnings("ignore::wildcal.core.exceptions.CalibrationWarning")
 @pytest.mark.parametrize("n", [1, 5, 400])
 @pytest.mark.parametrize("name", ["auto", "ts", "vector", "platt", "isotonic", "energy"])
 def test_warning_about_labels_of_one_class(name, n):

@@ -347,9 +347,9 @@ class Calibrator(BaseEstimator, ABC):
         if gap[worst] < max(_MANY_ERRORS * error[worst], _LARGE_GAP):
             return []
         return [
-            f"the mean probability of class {self._name(worst)} is {mean[worst]:.3f} after calibration, its"
-            f" frequency {frequency[worst]:.3f}. The method cannot correct this. Try 'auto' or"
-            " 'vector'."
+            f"the mean probability of class {self._name(worst)} is {mean[worst]:.3f} after"
+            f" calibration, its frequency {frequency[worst]:.3f}. The method cannot correct this."
+            " Try 'auto' or 'vector'."
         ]
 
 

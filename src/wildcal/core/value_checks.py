@@ -63,7 +63,8 @@ def check_not_probabilities(array: NDArray[Any]) -> None:
 
 def _sum_tolerance(proba: NDArray[Any]) -> float:
     """Return how far sums may be from 1: rounded entries miss it by half a last digit each."""
-    for digit in (0.01, 0.001):
+    tolerance = SUM_TOLERANCE
+    for digit in (0.001, 0.01):
         if (np.abs(proba / digit - np.round(proba / digit)) < 1e-3).all():
-            return max(SUM_TOLERANCE, min(digit / 2 * proba.shape[1], _MAX_TOLERANCE)) + 1e-6
-    return SUM_TOLERANCE + 1e-6
+            tolerance = max(tolerance, min(digit / 2 * proba.shape[1], _MAX_TOLERANCE))
+    return tolerance + 1e-6
