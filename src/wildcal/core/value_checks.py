@@ -29,7 +29,7 @@ def check_finite(array: NDArray[Any], kind: str, name: str) -> None:
         value = rows[bad[0]][~np.isfinite(rows[bad[0]])][0]
         only = "only " if array.ndim == 2 and np.isneginf(rows[bad[0]]).all() else ""
         raise InputError(
-            f"{name} must be finite, got {only}{value} in sample {bad[0]}. Try dropping that"
+            f"{name} must be finite, got {only}{value} at index {bad[0]}. Try dropping that"
             " sample.",
             name,
         )
@@ -41,8 +41,8 @@ def check_rounded_sums(proba: NDArray[Any], name: str) -> None:
     bad = np.flatnonzero(np.abs(sums - 1) > _sum_tolerance(proba))
     if len(bad):
         raise InputError(
-            f"{name} must sum to 1 in each sample with input='proba', got {sums[bad[0]]:.4g} in"
-            f" sample {bad[0]} ({len(bad)} of {len(sums)} samples). Are its columns all classes and"
+            f"{name} must sum to 1 in each sample with input='proba', got {sums[bad[0]]:.4g} at"
+            f" index {bad[0]} ({len(bad)} of {len(sums)} samples). Are its columns all classes and"
             " nothing else?",
             name,
         )
