@@ -103,6 +103,13 @@ def test_newton_near_a_bound(distance):
     assert solution.converged
 
 
+def test_newton_ends_on_its_bound():
+    rising = quadratic(np.array([-5.0]), np.eye(1))
+    solution = newton(rising, np.array([1e-7]), np.zeros(1), np.ones(1))
+    assert solution.converged
+    assert solution.x[0] == 0
+
+
 def test_newton_leaves_negative_curvature():
     def cosine(x):
         return float(np.cos(x[0])) + 2, -np.sin(x), -np.cos(x)[:, None]

@@ -152,7 +152,7 @@ CASES = {
     "more announced than there": case("x.npy", "cannot be read", claims),
     # Objects instead of numbers.
     "objects in npz": case(
-        "x.npz", "got Python objects", lambda p: npz(p, logits=np.array([{}], object))
+        "x.npz", "holds Python objects", lambda p: npz(p, logits=np.array([{}], object))
     ),
     "labels of objects in npz": case(
         "x.npz",

@@ -236,17 +236,16 @@ def newton(
         margin = _AT_BOUND * np.maximum(1.0, np.abs(x))
         at_lower = (x - lower <= margin) & (gradient > 0)
         at_upper = (upper - x <= margin) & (gradient < 0)
-        free = ~(at_lower | at_upper)
+        free, step = ~(at_lower | at_upper), np.zeros_like(x)
+        step[at_lower], step[at_upper] = (lower - x)[at_lower], (upper - x)[at_upper]
         if not np.isfinite(value) or not np.isfinite(hessian).all():
             return Solution(x, value, n_iter, converged=False)
-        if np.abs(gradient[free]).max(initial=0.0) <= tol * scale:
+        if np.abs(gradient[free]).max(initial=0.0) <= tol * scale and not step.any():
             return Solution(x, value, n_iter, converged=True)
-        step = np.zeros_like(x)
         values, vectors = np.linalg.eigh(hessian[np.ix_(free, free)])
         curvature = np.maximum(np.abs(values), 1e-8 * max(np.abs(values).sum(), 1e-300))
         step[free] = -vectors @ ((vectors.T @ gradient[free]) / curvature)
         step *= min(1.0, max_step / max(np.abs(step).max(), 1e-300))
-        step[at_lower], step[at_upper] = (lower - x)[at_lower], (upper - x)[at_upper]
         fraction = 1.0
         while True:
             candidate = np.clip(x + fraction * step, lower, upper)

@@ -195,12 +195,8 @@ class ArraySource(Source):
 
     def _get(self, name: str) -> NDArray[Any]:
         if name not in self._arrays:
-            raise InputError(
-                f"{name} must be numbers or text, got Python objects. Try {name}.astype(str) before"
-                " np.savez."
-            )
-        array: NDArray[Any] = self._arrays[name]
-        return array
+            raise InputError(f"{name} holds Python objects. Try {name}.astype(str) in np.savez.")
+        return np.asarray(self._arrays[name])
 
 
 def arrow_batch(record: Any) -> Batch:
