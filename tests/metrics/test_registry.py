@@ -68,6 +68,7 @@ def test_unknown_and_renamed_names():
 
 def test_names_in_capitals_and_one_text():
     assert get_metric("ECE") is METRICS["ece"]
+    assert m.bootstrap_ci("ECE", np.array([True, False]), [0.5, 0.5], n_bootstrap=2).value == 0
     with pytest.raises(InputError, match="metrics must be a list of names, got 'ece'"):
         get_metrics("ece")
 

@@ -168,10 +168,8 @@ class Calibrator(BaseEstimator, ABC):
         self.profile_ = _make_profile(source, input)
         n_wrong = round((1 - self.profile_.accuracy) * len(source))
         notes = [*samples.warnings, *info.warnings]
-        notes += self._one_class_notes(source) or [
-            *self._mistake_notes(n_wrong),
-            *self._frequency_notes(source),
-        ]
+        others = self._mistake_notes(n_wrong) + self._frequency_notes(source)
+        notes += self._one_class_notes(source) or others
         self.fit_info_ = replace(
             info,
             n_samples=len(samples),
@@ -272,11 +270,8 @@ class Calibrator(BaseEstimator, ABC):
         self._check_distances_given(knn_distances)
         n_layers = getattr(self, "n_layers", None)
         if isinstance(x, np.ndarray):
-            return (
-                validation.check_distances(knn_distances, len(x), n_layers).astype(
-                    x.dtype, copy=False
-                ),
-            )
+            distances = validation.check_distances(knn_distances, len(x), n_layers)
+            return (distances.astype(x.dtype, copy=False),)
         xp = arrays.namespace(x)
         if not validation.is_foreign_array(knn_distances):
             knn_distances = xp.asarray(knn_distances, device=device(x))
