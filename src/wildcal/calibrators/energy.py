@@ -258,11 +258,9 @@ class EnergyScaling(TemperatureCalibrator):
     def _temperatures(self, xp: Any, z: Array, *inputs: Array) -> Any:
         """Return h(z) = T - theta1 lambda1 + theta2 lambda2 (eq. 9), at least min(T, 0.05)."""
         energy, h = free_energy(xp, z), self.temperature_
-        terms = (
-            (-self.theta1_, self.correct_mean_, self.correct_std_),
-            (self.theta2_, self.incorrect_mean_, self.incorrect_std_),
-        )
-        for theta, mean, std in terms:
+        correct = (-self.theta1_, self.correct_mean_, self.correct_std_)
+        incorrect = (self.theta2_, self.incorrect_mean_, self.incorrect_std_)
+        for theta, mean, std in (correct, incorrect):
             if mean is not None and std is not None:
                 h = h + theta * Gaussian(mean, std).pdf(xp, energy)
         if isinstance(h, float):

@@ -264,10 +264,8 @@ def _concatenate(parts: Sequence[SampleSet]) -> SampleSet:
         each = [part._arrays()[name] for part in parts]
         if name == "X" and len({x.shape[1:] for x in each}) > 1:
             width = max(x.shape[1] for x in each)
-            missing = [((0, 0), (0, width - x.shape[1])) for x in each]
-            each = [
-                np.pad(x, m, constant_values=-np.inf) for x, m in zip(each, missing, strict=True)
-            ]
+            missing = (np.full((len(x), width - x.shape[1]), -np.inf, x.dtype) for x in each)
+            each = [np.hstack(pair) for pair in zip(each, missing, strict=True)]
         arrays[name] = np.concatenate(each)
     return replace(first, **arrays)
 

@@ -11,7 +11,6 @@ from wildcal.metrics.calibration_error import compute_ece
 
 # Largest slope and intercept, also those of replicates with separated classes.
 _STEEPEST: Final = 100.0
-_TOLERANCE: Final = 1e-9
 _SMALLEST: Final = 1e-12
 
 
@@ -123,7 +122,7 @@ def compute_calibration_intercept(scores: Scores, weights: FloatArray, *, n_bins
             return _STEEPEST
         if missing(-_STEEPEST) >= 0:
             return -_STEEPEST
-        return float(brentq(missing, -_STEEPEST, _STEEPEST, xtol=_TOLERANCE))
+        return float(brentq(missing, -_STEEPEST, _STEEPEST, xtol=1e-9))
 
     return per_replicate(value, weights)
 
