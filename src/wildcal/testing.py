@@ -243,8 +243,8 @@ def check_invalid_input(calibrator: Calibrator) -> None:
         ({"X": x[:, 0]}, "X", f"{shape} ({n},)."),
         ({"X": x[:, :1]}, "X", f"{shape} ({n}, 1)."),
         ({"X": x[:0], "y": y[:0]}, "X", f"{shape} (0, 5)."),
-        ({"X": with_nan}, "X", "X must be finite, got nan in sample 7."),
-        ({"X": with_inf}, "X", "X must be finite, got inf in sample 3."),
+        ({"X": with_nan}, "X", "X must be finite, got nan at index 7."),
+        ({"X": with_inf}, "X", "X must be finite, got inf at index 3."),
         ({"X": np.c_[half, 1 - half], "y": y % 2}, "input", "X must be logits, got values in ["),
         ({"y": y[1:]}, "y", f"y must have one label per sample, got {n - 1} for {n} samples."),
         ({"y": y + 1}, "y", "y must lie in [0, 4], got [1, 5]."),
@@ -257,7 +257,7 @@ def check_invalid_input(calibrator: Calibrator) -> None:
     shape = "X must have shape (n_samples, 5), got"
     _raises(InputError, f"{shape} ({n}, 4).", "X", partial(_proba, fitted, x[:, :4]))
     _raises(InputError, f"{shape} (0, 5).", "X", partial(_proba, fitted, x[:0]))
-    text = "X must be finite, got nan in sample 7."
+    text = "X must be finite, got nan at index 7."
     _raises(InputError, text, "X", partial(_proba, fitted, with_nan))
     text = f"{type(calibrator).__name__} is not fitted; call fit(X, y) first."
     _raises(NotFittedError, text, None, partial(_proba, clone(calibrator), x))

@@ -90,3 +90,15 @@ def test_warning_about_classes_without_samples(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         get_calibrator(name).fit(logits, y)
+
+
+@pytest.mark.filterwarnings("ignore::wildcal.core.exceptions.CalibrationWarning")
+@pytest.mark.parametrize("n", [1, 5, 400])
+@pytest.mark.parametrize("name", ["auto", "ts", "vector", "platt", "isotonic", "energy"])
+def test_warning_about_labels_of_one_class(name, n):
+    logits, _ = draw(n, 4)
+    with pytest.warns(CalibrationWarning, match="all calibration samples are of class 2"):
+        calibrator = get_calibrator(name).fit(logits, np.full(n, 2))
+    if name == "auto":
+        expected = np.exp(logits - np.logaddexp.reduce(logits, axis=1)[:, None])
+        np.testing.assert_allclose(calibrator.predict_proba(logits), expected)

@@ -97,3 +97,11 @@ def test_a_name_is_registered_once():
     ) as error:
         register("ts", "somewhere:Else")
     assert error.value.param == "name"
+
+
+def test_names_of_classes_are_unique(made_up):
+    register("made-up-2", "made_up_method:PriorCorrection", strength=2.0)  # the same class
+    del CALIBRATORS["made-up-2"]
+    made_up.TemperatureScaling = type("TemperatureScaling", (made_up.PriorCorrection,), {})
+    with pytest.raises(InputError, match="new class name, .*wildcal.calibrators.temperature"):
+        register("mine", "made_up_method:TemperatureScaling")

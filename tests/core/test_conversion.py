@@ -54,12 +54,12 @@ def test_score():
 SHAPE, TOKENS = "must have shape (n_samples, n_classes >= 2), got", [{"a": -0.1}, "ab"]
 UNIT = "proba must lie in [0, 1]. Try the logits themselves."
 SUMS = (
-    "top_logprobs must be log-probabilities whose exponentials sum to at most 1, got 2 in sample 0."
+    "top_logprobs must be log-probabilities whose exponentials sum to at most 1, got 2 at index 0."
     " Try input='logits' for raw scores."
 )
 DICTS = (
     "top_logprobs must be dicts token -> log-probability, or lists of dicts with token and logprob,"
-    " got 'ab' in sample 1."
+    " got 'ab' at index 1."
 )
 ONE_CLASS = "top_logprobs must give (n_samples, n_classes >= 2) values, got (1, 1)."
 NOT_FINITE = "score must be finite numbers of shape (n_samples,), got (2,)."

@@ -37,6 +37,7 @@ def test_forms(y, expected):
     np.testing.assert_array_equal(got, expected)
 
 
+FROM_ONE = "Are they counted from 1? Then subtract 1, or name the classes."
 FROM_ZERO = "Labels are class indices from 0"
 RANGE = "y must lie in [0, 2], got"
 NAMES = (
@@ -46,13 +47,14 @@ NAMES = (
 WHOLE, SHAPE = "y must be whole numbers, got", "y must have shape (n_samples,), got"
 DATE = np.array(["2020-01-01"], "datetime64[D]")
 BAD = [
-    ([1, 2, 3], f"{RANGE} [1, 3]. {FROM_ZERO}; subtract 1, or pass class names."),
+    ([1, 2, 3], f"{RANGE} [1, 3]. {FROM_ONE}"),
+    ([-1, 1, 3], f"{RANGE} [-1, 3]. {FROM_ONE}"),
     ([0, 7], f"{RANGE} [0, 7]. {FROM_ZERO}, and -1 for OOD samples."),
     ([-2, 1], f"{RANGE} [-2, 1]. {FROM_ZERO}, and -1 for OOD samples."),
     ([-100, 1], f"{RANGE} [-100, 1]. Try dropping samples with label -100."),
     (np.eye(3), f"{SHAPE} (3, 3). Try y.argmax(axis=1) for one-hot labels."),
-    ([0.0, 0.5], f"{WHOLE} 0.5 in sample 1. Try dropping samples without a label."),
-    (np.array([1, None], object), "y must not be empty, got no label for sample 1."),
+    ([0.0, 0.5], f"{WHOLE} 0.5 at index 1. Try dropping samples without a label."),
+    (np.array([1, None], object), "y must not be empty, got no label at index 1."),
     (DATE, "y must be class indices or class names, got dtype datetime64[D]."),
     (["dog", "cat"], NAMES),
 ]
@@ -67,8 +69,8 @@ def test_errors(y, text):
 
 def test_another_name():
     text = (
-        "y must contain class names, got 'cow'; the classes are cat, dog, eel. Try ood_label= for"
-        " samples of no class."
+        "y must contain class names, got 'cow'; the classes are cat, dog, eel. Samples of no"
+        " class have the label -1."
     )
     with pytest.raises(InputError) as error:
         check_labels(["dog", "cow"], 3, ANIMALS)
@@ -108,6 +110,13 @@ def test_domains():
     np.testing.assert_array_equal(encode_domain(names, y, None), [2, 0, -1, 1, 2])
     np.testing.assert_array_equal(encode_domain(numbers, y, None), [2, 1, -1, 0, 2])
     np.testing.assert_array_equal(encode_domain(numbers, y, 7), [0, 2, -1, 1, 0])
+
+
+def test_missing_domain():
+    pandas = pytest.importorskip("pandas")
+    domain = np.array(["source", pandas.NA, pandas.NA], object)
+    with pytest.raises(InputError, match="domain must not be empty"):
+        encode_domain(domain, np.array([0, -1, 1]), None)
 
 
 @pytest.mark.parametrize(("source", "wanted"), [(None, "0 or 'source'"), ("c", "'c'")])

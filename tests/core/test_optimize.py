@@ -93,6 +93,23 @@ def test_newton_stays_in_its_box():
     assert solution.converged
 
 
+@pytest.mark.parametrize("distance", [0.0, 1e-12, 1e-7, 1e-5])
+def test_newton_near_a_bound(distance):
+    curvature, start = np.array([[1.0, -0.99], [-0.99, 1.0]]), np.array([5.0, distance])
+    center = np.array([5.0, 0.0]) - np.linalg.solve(curvature, [-0.5, 1.0])
+    solution = newton(quadratic(center, curvature), start, np.zeros(2), np.full(2, 9.0))
+    # The gradient at (5, 0) is (-0.5, 1), so with x2 = 0 the minimum is at x1 = 5.5.
+    np.testing.assert_allclose(solution.x, [5.5, 0], atol=1e-9)
+    assert solution.converged
+
+
+def test_newton_ends_on_its_bound():
+    rising = quadratic(np.array([-5.0]), np.eye(1))
+    solution = newton(rising, np.array([1e-7]), np.zeros(1), np.ones(1))
+    assert solution.converged
+    assert solution.x[0] == 0
+
+
 def test_newton_leaves_negative_curvature():
     def cosine(x):
         return float(np.cos(x[0])) + 2, -np.sin(x), -np.cos(x)[:, None]

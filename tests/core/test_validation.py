@@ -49,6 +49,7 @@ PROBA = (
     "X must be logits, got values in [0, 1] that sum to 1 in each sample. Try input='proba', or the"
     " scores before the softmax."
 )
+COLUMNS = "Are its columns all classes and nothing else?"
 RANGE = f"{RAW}, or divide percentages by 100."
 BAD_VALUES = [
     (np.zeros(5), "logits", "X", f"{SHAPE} (5,). {ONE_SCORE}"),
@@ -58,12 +59,12 @@ BAD_VALUES = [
     (3.0, "logits", "X", f"{SHAPE} ()."),
     ([["a", "b"]], "logits", "X", "X must be real numbers, got dtype <U1."),
     ([[1j, 2.0]], "logits", "X", "X must be real numbers, got dtype complex128."),
-    ([[1.0, 2], [np.nan, 0]], "logits", "X", f"X must be finite, got nan in sample 1. {DROP}"),
-    ([[1.0, np.inf]], "log_proba", "X", f"X must be finite, got inf in sample 0. {DROP}"),
-    ([[-np.inf] * 2], "logits", "X", f"X must be finite, got only -inf in sample 0. {DROP}"),
-    ([[0.5, -np.inf]], "proba", "X", f"X must be finite, got -inf in sample 0. {DROP}"),
-    ([0.5, -np.inf], "score", "X", f"X must be finite, got -inf in sample 1. {DROP}"),
-    ([0.5, np.nan], "confidence", "X", f"X must be finite, got nan in sample 1. {DROP}"),
+    ([[1.0, 2], [np.nan, 0]], "logits", "X", f"X must be finite, got nan at index 1. {DROP}"),
+    ([[1.0, np.inf]], "log_proba", "X", f"X must be finite, got inf at index 0. {DROP}"),
+    ([[-np.inf] * 2], "logits", "X", f"X must be finite, got only -inf at index 0. {DROP}"),
+    ([[0.5, -np.inf]], "proba", "X", f"X must be finite, got -inf at index 0. {DROP}"),
+    ([0.5, -np.inf], "score", "X", f"X must be finite, got -inf at index 1. {DROP}"),
+    ([0.5, np.nan], "confidence", "X", f"X must be finite, got nan at index 1. {DROP}"),
     (np.ma.masked_equal([[1.0, 0.0]], 0), "logits", "X", f"X {MASKED}"),
     (P, "logits", "input", PROBA),
     ([[2.0, -1]], "proba", "input", f"{UNIT} input='proba', got -1 to 2. {RANGE}"),
@@ -72,7 +73,7 @@ BAD_VALUES = [
         [[0.5, 0.5], [0.5, 0.412]],
         "proba",
         "X",
-        f"{SUMS} 0.912 in sample 1 (1 of 2 samples). {RAW}.",
+        f"{SUMS} 0.912 at index 1 (1 of 2 samples). {COLUMNS}",
     ),
     (Z, "score", "X", "X must have shape (n_samples,) with input='score', got (600, 3)."),
     (Z, "odds", "input", f"input must be one of {', '.join(INPUT_KINDS)}, got 'odds'."),
@@ -82,6 +83,17 @@ BAD_VALUES = [
 @pytest.mark.parametrize(("bad", "kind", "param", "text"), BAD_VALUES)
 def test_values(bad, kind, param, text):
     assert error_of(check_input, bad, kind) == (text, param)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("decimals", [2, 3])
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_rounded_probabilities_are_no_logits(n_classes, decimals, dtype):
+    rounded = (
+        np.random.default_rng(0).dirichlet(np.ones(n_classes), 500).round(decimals).astype(dtype)
+    )
+    assert error_of(check_input, rounded, "logits") == (PROBA, "input")
+    check_input(rounded, "proba")
 
 
 def test_number_of_classes():
@@ -274,9 +286,9 @@ def test_data_frames():
     nullable = TemperatureScaling().fit(frame.convert_dtypes(), names)
     assert nullable.temperature_ == pytest.approx(fitted.temperature_)
     missing = pandas.Series(names, dtype="string").where(Y > 0)
-    with pytest.raises(InputError, match="y must not be empty, got no label for sample"):
+    with pytest.raises(InputError, match="y must not be empty, got no label at index"):
         TemperatureScaling().fit(frame, missing)
-    with pytest.raises(InputError, match="y must not be empty, got no label in sample"):
+    with pytest.raises(InputError, match="y must not be empty, got no label at index"):
         read_samples({**dict.fromkeys(frame, Z[:, 0]), "y": missing}, score_columns=list(frame))
     assert fitted.temperature_ == TemperatureScaling().fit(Z, Y).temperature_
     assert fitted.class_names_ == fitted.feature_names_in_ == ("cat", "dog", "eel")

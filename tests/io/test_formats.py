@@ -57,3 +57,9 @@ def test_patterns_of_folders(tmp_path):
         (tmp_path / name).mkdir()
         np.savez(tmp_path / name / "test.npz", logits=Z, y=[0, 1, 1])
     assert len(read_samples(tmp_path / "*" / "test.npz")) == 6
+
+
+def test_class_names_after_a_word():
+    table = {"class cat": [2.0, 0.0], "class dog": [0.0, 1.0], "label": ["dog", "cat"]}
+    samples = read_samples(table, score_columns="class*")
+    assert (samples.class_names, samples.y.tolist()) == (("cat", "dog"), [1, 0])

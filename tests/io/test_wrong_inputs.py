@@ -152,7 +152,13 @@ CASES = {
     "more announced than there": case("x.npy", "cannot be read", claims),
     # Objects instead of numbers.
     "objects in npz": case(
-        "x.npz", "score_columns must be given", lambda p: npz(p, logits=np.array([{}], object))
+        "x.npz", "holds Python objects", lambda p: npz(p, logits=np.array([{}], object))
+    ),
+    "labels of objects in npz": case(
+        "x.npz",
+        "y.astype(str)",
+        lambda p: npz(p, y=NAMES[Y].astype(object)),
+        class_names="ant,bee,cat,dog",
     ),
     "objects in pt": case("x.pt", "cannot be read", pickled_pt, ("torch",)),
     "a bare pickle called pt": case(
@@ -169,7 +175,7 @@ CASES = {
     "two columns of one name": case("x.csv", "different column names, got 'a'", "a,a\n1,2\n"),
     "numbers in the first line": case("x.csv", "column names in the first line", "1,2\n3,4\n"),
     "decimal commas": case(
-        "x.csv", "logit_a must be numbers, got '1,5' in sample 0", "logit_a;logit_b;y\n1,5;2;0\n"
+        "x.csv", "logit_a must be numbers, got '1,5' at index 0", "logit_a;logit_b;y\n1,5;2;0\n"
     ),
     "lists of two lengths": case(
         "x.jsonl", "equal length", '{"logits": [1.5, 2]}\n{"logits": [1.5]}\n'
@@ -207,7 +213,7 @@ CASES = {
     "percent": case("x.csv", ("got 9", "percent"), table("proba_", 100 * P, y=Y), input="proba"),
     "one sample off": case(
         "x.csv",
-        ("sum to 1", "sample 7"),
+        ("sum to 1", "index 7"),
         table("proba_", changed(P, 7, int(P[7].argmax()), 0.0), y=Y),
     ),
     "probabilities as log-probabilities": case(
@@ -233,10 +239,10 @@ CASES = {
         correct_column="y",
     ),
     # Values.
-    "NaN": case("x.csv", ("nan", "sample 3"), table(scores=changed(Z, 3, 2, np.nan), y=Y)),
-    "infinity": case("x.csv", ("inf", "sample 3"), table(scores=changed(Z, 3, 2, np.inf), y=Y)),
+    "NaN": case("x.csv", ("nan", "index 3"), table(scores=changed(Z, 3, 2, np.nan), y=Y)),
+    "infinity": case("x.csv", ("inf", "index 3"), table(scores=changed(Z, 3, 2, np.inf), y=Y)),
     "every class masked": case(
-        "x.csv", "only -inf in sample 3", table(scores=changed(Z, 3, slice(None), -np.inf), y=Y)
+        "x.csv", "only -inf at index 3", table(scores=changed(Z, 3, slice(None), -np.inf), y=Y)
     ),
     "an empty cell": case(
         "x.csv", "logit_b must be numbers, got nothing", "logit_a,logit_b,y\n1,2,0\n3,,1\n"
@@ -255,13 +261,18 @@ CASES = {
     ),
     # Labels.
     "labels from 1": case("x.npz", ("[1, 4]", "subtract 1"), lambda p: npz(p, y=Y + 1)),
+    "labels from 0, columns from 1": case(
+        "x.csv",
+        "class names (1, 2, 3, 4), got 0",
+        csv(**{f"logit_{k + 1}": Z[:, k] for k in range(4)}, y=Y),
+    ),
     "a label too many": case(
         "x.npz", "must lie in [0, 3]", lambda p: npz(p, y=np.where(Y == 3, 9, Y))
     ),
     "tokens to ignore": case("x.npz", "-100", lambda p: npz(p, y=np.where(Y == 0, -100, Y))),
     "one-hot labels": case("x.npz", "one column", lambda p: npz(p, y=np.eye(4)[Y])),
     "broken labels": case("x.npz", "whole numbers", lambda p: npz(p, y=Y + 0.5)),
-    "a missing label": case("x.csv", "no label in sample 1", "logit_a,logit_b,y\n1,2,a\n3,4,\n"),
+    "a missing label": case("x.csv", "no label at index 1", "logit_a,logit_b,y\n1,2,a\n3,4,\n"),
     "too few labels": case("x.npz", "must have 40 values, got 39", lambda p: npz(p, y=Y[1:])),
     "names without classes": case("x.npz", "class_names", lambda p: npz(p, y=NAMES[Y])),
     "an unknown name": case("x.csv", "'bird'", "logit_a,logit_b,y\n1,2,a\n3,4,bird\n"),

@@ -8,7 +8,7 @@ import pytest
 from wildcal import metrics as m
 from wildcal.core.exceptions import CalibrationWarning, InputError
 from wildcal.metrics._scores import check_scores
-from wildcal.metrics.registry import METRICS, get_metric
+from wildcal.metrics.registry import METRICS, get_metric, get_metrics
 
 # Share a value between replicates: the noise floor and the bandwidth.
 SHARED = {"excess_ece", "kde_ece"}
@@ -66,11 +66,18 @@ def test_unknown_and_renamed_names():
         get_metric("sce")
 
 
+def test_names_in_capitals_and_one_text():
+    assert get_metric("ECE") is METRICS["ece"]
+    assert m.bootstrap_ci("ECE", np.array([True, False]), [0.5, 0.5], n_bootstrap=2).value == 0
+    with pytest.raises(InputError, match="metrics must be a list of names, got 'ece'"):
+        get_metrics("ece")
+
+
 @pytest.mark.parametrize("function", PUBLIC)
 def test_input_errors(function):
     with pytest.raises(InputError, match=r"proba must lie in \[0, 1\]"):
         function([0, 1], np.array([[2.0, 3], [4, 5]]))
-    with pytest.raises(InputError, match=r"proba must sum to 1 .* got 0.7 in sample 1"):
+    with pytest.raises(InputError, match=r"proba must sum to 1 .* got 0.7 at index 1"):
         function([0, 1], np.array([[0.5, 0.5], [0.4, 0.3]]))
     with pytest.raises(InputError, match=r"y must lie in \[0, 1\], got \[0, 2\]"):
         function([0, 2], np.array([[0.5, 0.5], [0.4, 0.6]]))
@@ -78,7 +85,7 @@ def test_input_errors(function):
         function([0], np.array([[0.5, 0.5], [0.4, 0.6]]))
     with pytest.raises(InputError, match="y must be booleans .* np.column_stack"):
         function([0, 1], [0.5, 0.4])
-    with pytest.raises(InputError, match="proba must be finite, got nan in sample 1"):
+    with pytest.raises(InputError, match="proba must be finite, got nan at index 1"):
         function([0, 1], np.array([[0.5, 0.5], [np.nan, 0.6]]))
 
 

@@ -113,7 +113,7 @@ BAD = {
     "no object": (b"[]", "object"),
     "no inputs": (b"{}", "inputs: Field required"),
     "no name": (b'{"inputs": [3]}', "inputs.0"),
-    "NaN": (tensor(data=[float("nan")] * 10), "logits must be finite, got nan in sample 0"),
+    "NaN": (tensor(data=[float("nan")] * 10), "logits must be finite, got nan at index 0"),
     "inf": (tensor(data=[1e39] * 10), "logits must be finite"),
     "K": (tensor(shape=[1, 9], data=[1] * 9), "logits must have shape (n_samples, 10), got (1, 9)"),
     "dtype": (tensor(datatype="INT64"), "inputs.0.datatype"),

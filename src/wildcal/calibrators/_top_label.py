@@ -1,8 +1,5 @@
 """Shared functions of the fits of top-label methods."""
 
-from functools import partial
-from typing import Any
-
 import array_api_compat.numpy as np_compat
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +11,7 @@ from wildcal.core.validation import Samples
 
 def top_label_scores(data: Samples) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Return rest = 1 - confidence of each sample, and whether its predicted class is right."""
-    rest = in_blocks(partial(_rest, np_compat), data.logits)[:, 0]
+    rest = in_blocks(_rest, data.logits)[:, 0]
     return rest, data.logits.argmax(axis=1) == data.y
 
 
@@ -30,7 +27,7 @@ def top_label_info(
     return FitInfo("mse", before, after)
 
 
-def _rest(xp: Any, z: FloatArray) -> FloatArray:
-    others = np.exp(z - z.max(axis=1, keepdims=True)) * (1 - is_top_class(xp, z))
+def _rest(z: FloatArray) -> FloatArray:
+    others = np.exp(z - z.max(axis=1, keepdims=True)) * (1 - is_top_class(np_compat, z))
     total = others.sum(axis=1, keepdims=True)
     return np.asarray(total / (total + 1))

@@ -328,8 +328,8 @@ class AutoCalibrator(Calibrator):
     ========  ==========================================================================
 
     It keeps the uncalibrated probabilities in the mixture, with a weight that falls as the gain
-    over them becomes certain, so few labels do little harm. The predicted class can change. OOD
-    samples and domains are not used.
+    over them becomes certain, so few labels do little harm. With labels of one class only it keeps
+    them. The predicted class can change. OOD samples and domains are not used.
 
     Attributes
     ----------
@@ -426,12 +426,15 @@ class AutoCalibrator(Calibrator):
             fits.append(fit(_Matrix(features)))
         log_p = np.array([x[index][seen], *(each[1] for each in fits)])
         w = w[seen] * (n / w[seen].sum())
-        self._set_weights(_safe_weights(log_p, w), [each[0].t for each in fits])
+        weights = _safe_weights(log_p, w)
+        if self._one_class_notes(data):  # the original probabilities are kept
+            weights = np.eye(len(log_p))[0]
+        self._set_weights(weights, [each[0].t for each in fits])
         notes = absent_class_notes(data) if self.weights_[3:].any() else []
-        if self.slope_ < 0:
+        if self.slope_ < 0 and self.weights_[0] < 1:
             notes.append(
-                "classes with larger logits are correct less often. Do the labels match the columns"
-                " of X?"
+                "classes with larger logits are correct less often. Are labels counted from 1, or"
+                " the columns in another order?"
             )
         return FitInfo(
             loss_before=-float(w @ log_p[0]) / n,

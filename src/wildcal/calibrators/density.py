@@ -159,10 +159,9 @@ class DensityAwareCalibration(Wrapper):
         source = data.subset(data.is_source)
         assert data.knn_distances is not None
         assert source.knn_distances is not None
-        weights, self.offset_, solution = fit_layer_weights(
+        self.weights_, self.offset_, solution = fit_layer_weights(
             source, source.knn_distances.astype(np.float64), loss=self.loss, floor=self.floor
         )
-        self.weights_ = weights
         scale = self._scale(np_compat, data.knn_distances.astype(np.float64))
         scaled = replace(data, logits=data.logits / scale, knn_distances=None, warnings=())
         self.base_ = fit_base(self._inner(), scaled, self.input_)

@@ -258,12 +258,11 @@ class EnergyScaling(TemperatureCalibrator):
     def _temperatures(self, xp: Any, z: Array, *inputs: Array) -> Any:
         """Return h(z) = T - theta1 lambda1 + theta2 lambda2 (eq. 9), at least min(T, 0.05)."""
         energy, h = free_energy(xp, z), self.temperature_
-        if self.correct_mean_ is not None and self.correct_std_ is not None:
-            density = Gaussian(self.correct_mean_, self.correct_std_)
-            h = h - self.theta1_ * density.pdf(xp, energy)
-        if self.incorrect_mean_ is not None and self.incorrect_std_ is not None:
-            density = Gaussian(self.incorrect_mean_, self.incorrect_std_)
-            h = h + self.theta2_ * density.pdf(xp, energy)
+        correct = (-self.theta1_, self.correct_mean_, self.correct_std_)
+        incorrect = (self.theta2_, self.incorrect_mean_, self.incorrect_std_)
+        for theta, mean, std in (correct, incorrect):
+            if mean is not None and std is not None:
+                h = h + theta * Gaussian(mean, std).pdf(xp, energy)
         if isinstance(h, float):
             return h
         # Only theta_bounds="paper" lets h fall below; otherwise this corrects rounding.

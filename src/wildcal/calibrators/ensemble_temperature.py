@@ -44,11 +44,8 @@ def _stationary_point(gram: FloatArray, target: FloatArray, face: list[int]) -> 
     n = len(face)
     system = np.ones((n + 1, n + 1))  # the last unknown is the multiplier of sum(w) = 1
     system[:n, :n], system[n, n] = gram[np.ix_(face, face)], 0.0
-    try:
-        solution = np.linalg.solve(system, np.append(target[face], 1.0))[:n]
-    except np.linalg.LinAlgError:  # equal components: a smaller face has the minimum
-        return None
-    if not (np.isfinite(solution).all() and solution.min() >= 0 and solution.sum() > 0):
+    solution = np.linalg.lstsq(system, np.append(target[face], 1.0), rcond=None)[0][:n]
+    if solution.min() < 0 or solution.sum() <= 0:
         return None
     w = np.zeros(3)
     w[face] = solution / solution.sum()

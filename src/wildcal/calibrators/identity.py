@@ -37,3 +37,6 @@ class Identity(Calibrator):
 
     def _frequency_notes(self, samples: Samples) -> list[str]:
         return []
+
+    def _one_class_notes(self, samples: Samples) -> list[str]:
+        return []

@@ -24,13 +24,10 @@ from wildcal.core.arrays import (
     softplus,
 )
 from wildcal.core.calibrator import Calibrator, FitInfo
-from wildcal.core.optimize import Solution, newton
+from wildcal.core.optimize import Solution, fit_logistic
 from wildcal.core.validation import Samples, check_choice
 
 Parameters: TypeAlias = Literal["abm", "am", "ab"]
-# Part of the variance of columns of a design that is taken for rounding.
-_MIN_VARIANCE: Final = 1e-6
-_MAX_ITER: Final = 100
 # Beta calibration keeps probabilities this far from 0 and 1.
 _LOG_EPS: Final = float(np.log(np.finfo(np.float64).eps))
 
@@ -44,39 +41,6 @@ def log_proba_and_rest(xp: Any, z: Array) -> tuple[Array, Array]:
     rest = xp.where(top > 0, others, total - e)
     log_total = xp.log(total)
     return u - log_total, xp.log(rest) - log_total
-
-
-def fit_logistic(
-    design: FloatArray, target: FloatArray, weight: FloatArray, start: FloatArray
-) -> Solution:
-    """Return the coefficients with the smallest log loss of sigmoid(design @ x).
-
-    Targets are numbers in [0, 1].
-    """
-    share = weight / weight.sum()
-    # Newton's method works on uncorrelated columns of mean square 1: log p and log(1 - p) are
-    # almost proportional if all probabilities are similar.
-    size = np.sqrt(np.maximum(share @ (design * design), 1e-30))
-    design = design / size
-    gram = (design.T * share) @ design + _MIN_VARIANCE * np.eye(len(size))
-    root = np.linalg.cholesky(gram).T
-    design = design @ np.linalg.inv(root)
-
-    def objective(x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        t = design @ x
-        e = np.exp(-np.abs(t))
-        p = np.where(t > 0, 1.0, e) / (1 + e)
-        # The constant makes tolerances absolute: the loss of a class that its probability separates
-        # from the rest only tends to 0.
-        value = 1 + float(share @ (np.maximum(t, 0) + np.log1p(e) - target * t))
-        hessian = (design.T * (share * p * (1 - p))) @ design
-        return value, design.T @ (share * (p - target)), hessian
-
-    # At coefficients of 0 no sample is certain, so there is always a slope to follow.
-    first = min((root @ (start * size), 0 * start), key=lambda x: objective(x)[0])
-    no_bound = np.full(len(size), np.inf)
-    found = newton(objective, first, -no_bound, no_bound, max_iter=_MAX_ITER)
-    return replace(found, x=np.linalg.solve(root, found.x) / size, value=found.value - 1)
 
 
 def fit_nonnegative(

@@ -24,9 +24,8 @@ def fit_spline(
     from scipy.interpolate import CubicSpline  # here: prediction does not need SciPy
 
     x, accuracy, w = group_ties(-rest, correct, weight)
-    if len(x) == 1:  # one score has no curve, but it has an accuracy
-        return -x, accuracy
-    if correct.all() or not correct.any():  # the accuracy is known, a spline only approximates it
+    # One score has no curve, but it has an accuracy; that of 1 or 0 a spline only approximates.
+    if len(x) == 1 or correct.all() or not correct.any():
         return -x[[-1]], accuracy[[-1]]
     confidence = 1 + x
     n_parts = np.where(w * n_knots > 0.5 * w.sum(), _TIE_PARTS, 1)

@@ -168,7 +168,8 @@ class Calibrator(BaseEstimator, ABC):
         self.profile_ = _make_profile(source, input)
         n_wrong = round((1 - self.profile_.accuracy) * len(source))
         notes = [*samples.warnings, *info.warnings]
-        notes += self._mistake_notes(n_wrong) + self._frequency_notes(source)
+        others = self._mistake_notes(n_wrong) + self._frequency_notes(source)
+        notes += self._one_class_notes(source) or others
         self.fit_info_ = replace(
             info,
             n_samples=len(samples),
@@ -269,11 +270,8 @@ class Calibrator(BaseEstimator, ABC):
         self._check_distances_given(knn_distances)
         n_layers = getattr(self, "n_layers", None)
         if isinstance(x, np.ndarray):
-            return (
-                validation.check_distances(knn_distances, len(x), n_layers).astype(
-                    x.dtype, copy=False
-                ),
-            )
+            distances = validation.check_distances(knn_distances, len(x), n_layers)
+            return (distances.astype(x.dtype, copy=False),)
         xp = arrays.namespace(x)
         if not validation.is_foreign_array(knn_distances):
             knn_distances = xp.asarray(knn_distances, device=device(x))
@@ -303,6 +301,19 @@ class Calibrator(BaseEstimator, ABC):
                     "X",
                 )
 
+    def _one_class_notes(self, samples: validation.Samples) -> list[str]:
+        """Return a warning if all samples are of one class."""
+        first = samples.y[0]
+        if (samples.y != first).any() or (self.input_ == "confidence" and first == 1):
+            return []
+        return [
+            f"all calibration samples are of class {self._name(first)}, which tells nothing"
+            " about the other classes. Try samples of all classes, or method 'identity'."
+        ]
+
+    def _name(self, k: Any) -> Any:
+        return k if self.class_names_ is None else self.class_names_[k]
+
     def _mistake_notes(self, n_wrong: int) -> list[str]:
         """Return a warning if few of the samples are misclassified."""
         if n_wrong >= self.min_mistakes:
@@ -330,11 +341,10 @@ class Calibrator(BaseEstimator, ABC):
         worst = int(np.argmax(gap / error))
         if gap[worst] < max(_MANY_ERRORS * error[worst], _LARGE_GAP):
             return []
-        name = worst if self.class_names_ is None else self.class_names_[worst]
         return [
-            f"the mean probability of class {name} is {mean[worst]:.3f} after calibration, its"
-            f" frequency {frequency[worst]:.3f}. The method cannot correct this. Try 'auto' or"
-            " 'vector'."
+            f"the mean probability of class {self._name(worst)} is {mean[worst]:.3f} after"
+            f" calibration, its frequency {frequency[worst]:.3f}. The method cannot correct this."
+            " Try 'auto' or 'vector'."
         ]
 
 

@@ -166,7 +166,7 @@ def _fill_missing(values: FloatArray, listed: FloatArray, sample: int) -> None:
     if listed.size and (listed.max() > _MASS_TOLERANCE or rest < -_MASS_TOLERANCE):
         raise InputError(
             "top_logprobs must be log-probabilities whose exponentials sum to at most 1, got"
-            f" {1 - rest:.4g} in sample {sample}. Try input='logits' for raw scores.",
+            f" {1 - rest:.4g} at index {sample}. Try input='logits' for raw scores.",
             "top_logprobs",
         )
     missing = np.isneginf(values)
@@ -185,7 +185,7 @@ def _token_logprobs(sample: Any, index: int) -> dict[str, float]:
     if not all(isinstance(token, str) for token, _ in pairs):
         raise InputError(
             "top_logprobs must be dicts token -> log-probability, or lists of dicts with token and"
-            f" logprob, got {sample!r:.80} in sample {index}.",
+            f" logprob, got {sample!r:.80} at index {index}.",
             "top_logprobs",
         )
     return {t: float(v) for t, v in pairs if v is not None and float(v) >= _NOT_LISTED}

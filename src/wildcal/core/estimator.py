@@ -26,7 +26,7 @@ class BaseEstimator:
             if name not in known:
                 own = ", ".join(self.get_params(deep=False)) or "none"
                 raise InputError(
-                    f"{type(self).__name__} has no option {name!r}; its options are {own}.", name
+                    f"{type(self).__name__} has no option {name!r}. Options: {own}.", name
                 )
             first, _, rest = name.partition("__")
             if rest:

@@ -52,7 +52,7 @@ class ClassNames:
         except KeyError as error:
             raise InputError(
                 f"y must contain class names, got {error.args[0]!r}; the classes are"
-                f" {few(self.names)}. Try ood_label= for samples of no class.",
+                f" {few(self.names)}. Samples of no class have the label -1.",
                 "y",
             ) from None
 
@@ -65,7 +65,7 @@ def encode_labels(labels: NDArray[Any], class_names: ClassNames | None) -> NDArr
     """Return an array of objects or texts as class indices; numbers are indices."""
     missing = [i for i, label in enumerate(labels) if is_missing(label)]
     if missing:
-        raise InputError(f"y must not be empty, got no label for sample {missing[0]}.", "y")
+        raise InputError(f"y must not be empty, got no label at index {missing[0]}.", "y")
     if all(isinstance(label, int | float | bool | np.number) for label in labels):
         return labels.astype(np.float64)
     if class_names is None:
@@ -88,7 +88,10 @@ def encode_domain(domain: NDArray[Any], y: IntArray, source_domain: Any) -> IntA
     """Return domains as 0 for the source, 1, 2, ... for the others in sorted order, -1 for OOD."""
     if domain.shape != y.shape:
         raise InputError(f"domain must have shape {y.shape}, got {domain.shape}.", "domain")
-    names = sorted(set(domain[y != OOD_LABEL].tolist()), key=lambda name: (str(type(name)), name))
+    found = set(domain[y != OOD_LABEL].tolist())
+    if any(map(is_missing, found)):
+        raise InputError("domain must not be empty. Try dropping samples without one.", "domain")
+    names = sorted(found, key=lambda name: (str(type(name)), name))
     wanted = (0, "source") if source_domain is None else (source_domain,)
     source = [name for name in names if name in wanted]
     if not source:

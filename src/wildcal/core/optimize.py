@@ -1,10 +1,11 @@
-"""Minimize losses of scaled logits: objectives with exact derivatives and a Newton solver."""
+"""Newton's method, and what it minimizes: losses of scaled logits, the logistic loss."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wildcal.core.arrays import BLOCK_ENTRIES, FEW_CLASSES, FloatArray, IntArray
 
@@ -20,6 +21,10 @@ _MAX_FLOAT64: Final = 1 << 18
 # Relative changes of a mean loss below this are rounding.
 _RESOLUTION: Final = {np.dtype(np.float64): 1e-13, np.dtype(np.float32): 1e-7}
 _SUFFICIENT_DECREASE: Final = 1e-4
+# A coordinate is at its bound if it is so near, relative to its size and to 1.
+_AT_BOUND: Final = 1e-6
+# Part of the variance of columns of a design that is taken for rounding.
+_MIN_VARIANCE: Final = 1e-6
 # Squares of larger differences of logits overflow.
 _MIN_LOGIT: Final = -1e30
 
@@ -228,12 +233,15 @@ def newton(
     value, gradient, hessian = objective(x)
     for n_iter in range(max_iter):
         scale = max(abs(value), 1e-12)
-        free = ~(((x <= lower) & (gradient > 0)) | ((x >= upper) & (gradient < 0)))
+        margin = _AT_BOUND * np.maximum(1.0, np.abs(x))
+        at_lower = (x - lower <= margin) & (gradient > 0)
+        at_upper = (upper - x <= margin) & (gradient < 0)
+        free, step = ~(at_lower | at_upper), np.zeros_like(x)
+        step[at_lower], step[at_upper] = (lower - x)[at_lower], (upper - x)[at_upper]
         if not np.isfinite(value) or not np.isfinite(hessian).all():
             return Solution(x, value, n_iter, converged=False)
-        if np.abs(gradient[free]).max(initial=0.0) <= tol * scale:
+        if np.abs(gradient[free]).max(initial=0.0) <= tol * scale and not step.any():
             return Solution(x, value, n_iter, converged=True)
-        step = np.zeros_like(x)
         values, vectors = np.linalg.eigh(hessian[np.ix_(free, free)])
         curvature = np.maximum(np.abs(values), 1e-8 * max(np.abs(values).sum(), 1e-300))
         step[free] = -vectors @ ((vectors.T @ gradient[free]) / curvature)
@@ -248,8 +256,41 @@ def newton(
                 break
             fraction /= 2
         if new[0] > limit:
-            return Solution(x, value, n_iter, converged=bool(expected <= 1e-9 * scale))
+            return Solution(x, value, n_iter, converged=abs(expected) <= 1e-9 * scale)
         x, (value, gradient, hessian) = candidate, new
-        if expected <= resolution * scale:
+        if abs(expected) <= resolution * scale:
             return Solution(x, value, n_iter + 1, converged=True)
     return Solution(x, value, max_iter, converged=False)
+
+
+def fit_logistic(
+    design: FloatArray, target: NDArray[Any], weight: FloatArray, start: FloatArray
+) -> Solution:
+    """Return the coefficients with the smallest log loss of sigmoid(design @ x).
+
+    Targets are numbers in [0, 1].
+    """
+    share = weight / weight.sum()
+    # Newton's method works on uncorrelated columns of mean square 1: log p and log(1 - p) are
+    # almost proportional if all probabilities are similar.
+    size = np.sqrt(np.maximum(share @ (design * design), 1e-30))
+    design = design / size
+    gram = (design.T * share) @ design + _MIN_VARIANCE * np.eye(len(size))
+    root = np.linalg.cholesky(gram).T
+    design = design @ np.linalg.inv(root)
+
+    def objective(x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        t = design @ x
+        e = np.exp(-np.abs(t))
+        p = np.where(t > 0, 1.0, e) / (1 + e)
+        # The constant makes tolerances absolute: the loss of a class that its probability separates
+        # from the rest only tends to 0.
+        value = 1 + float(share @ (np.maximum(t, 0) + np.log1p(e) - target * t))
+        hessian = (design.T * (share * p * (1 - p))) @ design
+        return value, design.T @ (share * (p - target)), hessian
+
+    # At coefficients of 0 no sample is certain, so there is always a slope to follow.
+    first = min((root @ (start * size), 0 * start), key=lambda x: objective(x)[0])
+    no_bound = np.full(len(size), np.inf)
+    found = newton(objective, first, -no_bound, no_bound, max_iter=100)
+    return replace(found, x=np.linalg.solve(root, found.x) / size, value=found.value - 1)

@@ -64,7 +64,7 @@ RENAMED: Final = {"tsmix": "ts-mix", "context": "window", "em-bcts": "label-shif
 """Names of version 0.1."""
 
 _ADAPTED: Final = "wildcal.window.base:AdaptedCalibrator"
-_ENTRY_POINTS: Final = "wildcal.calibrators"
+_GROUP: Final = "wildcal.calibrators"
 
 
 def get_calibrator(name: str, **options: Any) -> "Calibrator":
@@ -97,23 +97,31 @@ def register(name: str, place: str, **options: Any) -> None:
     """Add a method: its short name, MODULE:CLASS and the options of the name."""
     if name in CALIBRATORS and CALIBRATORS[name] != (place, options):
         raise InputError(f"name must be new, got {name!r}, which is registered.", "name")
+    class_name = place.partition(":")[2]  # files name the class
+    others = [other for other in _places(class_name) if other != place]
+    if others and import_class(others[0]) is not import_class(place):
+        raise InputError(
+            f"place must have a new class name, got {place!r}: {others[0]} is registered.", "place"
+        )
     CALIBRATORS[name] = (place, options)
 
 
 def registered_class(class_name: str) -> type[Any]:
     """Return a class by its name in an artifact; only registered classes are found."""
-    places = [place for place, _ in [*CALIBRATORS.values(), *ESTIMATORS.values()]]
-    for place in (*places, _ADAPTED):
+    for place in (*_places(class_name), *(point.value for point in entry_points(group=_GROUP))):
         if place.partition(":")[2] == class_name:
             return import_class(place)
-    for point in entry_points(group=_ENTRY_POINTS):
-        if point.value.partition(":")[2] == class_name:
-            return import_class(point.value)
     raise InputError(
         f"the file needs the class {class_name!r}, which is not registered. Try"
         " wildcal.core.registry.register.",
         "path",
     )
+
+
+def _places(class_name: str) -> list[str]:
+    """Return where registered classes of this name are."""
+    places = [place for place, _ in [*CALIBRATORS.values(), *ESTIMATORS.values()]]
+    return [place for place in (*places, _ADAPTED) if place.partition(":")[2] == class_name]
 
 
 def import_class(place: str) -> type[Any]:
@@ -125,7 +133,7 @@ def import_class(place: str) -> type[Any]:
 
 def load_installed() -> None:
     """Register the methods that installed packages provide as entry points."""
-    for point in entry_points(group=_ENTRY_POINTS):
+    for point in entry_points(group=_GROUP):
         if point.name not in CALIBRATORS:
             register(point.name, point.value)
 

@@ -221,7 +221,7 @@ def check_labels(y: Any, n_classes: int, class_names: ClassNames | None = None) 
         bad = np.flatnonzero(~np.isfinite(array) | (array != np.round(array)))
         if len(bad):
             raise InputError(
-                f"y must be whole numbers, got {array[bad[0]]:g} in sample {bad[0]}."
+                f"y must be whole numbers, got {array[bad[0]]:g} at index {bad[0]}."
                 " Try dropping samples without a label.",
                 "y",
             )
@@ -240,8 +240,8 @@ def _check_range(labels: IntArray, n_classes: int) -> None:
         hint = "Labels are class indices from 0, and -1 for OOD samples."
         if low == _IGNORED_LABEL:
             hint = "Try dropping samples with label -100."
-        elif low >= 1 and high == n_classes:
-            hint = "Labels are class indices from 0; subtract 1, or pass class names."
+        elif 0 not in labels and high == n_classes:
+            hint = "Are they counted from 1? Then subtract 1, or name the classes."
         raise InputError(f"y must lie in [0, {n_classes - 1}], got [{low}, {high}]. {hint}", "y")
     if (low, high, n_classes) == (OOD_LABEL, 1, 2) and 0 not in labels:
         raise InputError(

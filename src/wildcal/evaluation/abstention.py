@@ -97,8 +97,6 @@ def abstention_threshold(
                 break
             if m > best:
                 best, bound_of_best = int(m), bound
-    if not best:
-        return AbstentionThreshold(np.inf, 0.0, np.nan, 1.0, 0, max_error, level)
-    rate = float(errors[best - 1] / best)
-    threshold = float(confidence[best - 1])
+    rate = float(errors[best - 1] / best) if best else np.nan
+    threshold = float(confidence[best - 1]) if best else np.inf
     return AbstentionThreshold(threshold, best / n, rate, bound_of_best, best, max_error, level)

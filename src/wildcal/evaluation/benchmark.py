@@ -64,7 +64,7 @@ def run_benchmark(
     n_bins
         Bins of binned errors.
     n_bootstrap, level, seed
-        Replicates, level and seed of intervals over images; splits of equal size share the draws.
+        Replicates, level and seed of intervals over samples; splits of equal size share the draws.
     diagnostics
         Whether to keep the data of a report's charts, see `Diagnostics`.
     progress

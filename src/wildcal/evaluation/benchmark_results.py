@@ -55,7 +55,7 @@ class Measurement:
     estimate: Estimate
     n_samples: int
     replicates: FloatArray | None = field(default=None, repr=False, compare=False)
-    """The metric of bootstrap replicates, which are of the same images for all methods."""
+    """The metric of bootstrap replicates, which are of the same samples for all methods."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a row of the tidy table."""
@@ -162,7 +162,7 @@ class BenchmarkResults(Result):
         return Average(value, low, high, None if math.isnan(floor) else floor, values, floors)
 
     def difference(self, suite: str, a: str, b: str, metric: str | None = None) -> Difference:
-        """Return the average of method a minus that of b, with a paired interval over images."""
+        """Return the average of method a minus that of b, with a paired interval over samples."""
         metric = metric or self.primary
         values = [self.average(suite, m, metric).value for m in (a, b)]
         drawn = [self.replicates(suite, m, metric) for m in (a, b)]
@@ -172,7 +172,7 @@ class BenchmarkResults(Result):
     def replicates(self, suite: str, method: str, metric: str | None = None) -> FloatArray | None:
         """Return the averages of bootstrap replicates, None if there are none.
 
-        Replicates are of the same images for all methods.
+        Replicates are of the same samples for all methods.
         """
         means = []
         for group in self._by_condition(suite, method, metric or self.primary):
@@ -284,7 +284,7 @@ class BenchmarkResults(Result):
         notes = [f"{metric.title}{unit}; average: the mean of {over}. {tables.FLOOR}"]
         if found.n_bootstrap:
             notes.append(
-                f"Intervals: {100 * found.level:g} %, bootstrap over images; those of the ECE are"
+                f"Intervals: {100 * found.level:g} %, bootstrap over samples; those of the ECE are"
                 " corrected for its upward bias. To best: paired difference to the first method;"
                 " n.s.: its interval contains 0."
             )

@@ -118,7 +118,7 @@ class Comparison(Result):
             tables.text_column("data used", [m.information for m in methods], priority=5),
         ]
         notes = [
-            f"Sorted by {metric.title}. {tables.UNITS} {tables.FLOOR}",
+            f"Sorted by {metric.title}. {tables.units(first)} {tables.FLOOR}",
             "To best: paired difference to the first method on the same bootstrap replicates; n.s.:"
             f" its {100 * first.level:g} % interval contains 0.",
         ]
@@ -205,7 +205,7 @@ def compare(
     knn, knn_test = knn_distances or (None, None)
     weight, weight_test = sample_weight or (None, None)
     sort, candidates = _ranking(sort, input), _candidates(methods, x, input)
-    wanted = [metric.name for metric in get_metrics((*_COLUMNS, sort, *metrics))]
+    wanted = [m.name for m in [*get_metrics([*_COLUMNS, sort]), *get_metrics(metrics)]]
     arguments = {"domain": domain, "source_domain": source_domain, "knn_distances": knn}
     arguments |= {"X": x, "y": y, "input": input, "sample_weight": weight}
     tested = {"logits": x_test, "knn_distances": knn_test, "sample_weight": weight_test}
@@ -232,9 +232,9 @@ def _ranking(sort: str | None, input: str) -> str:
     """Return the metric of the ranking."""
     if sort is None:
         return "top_label_brier" if input == "confidence" else "nll"
-    if get_metric(sort).better is None:
+    if (metric := get_metric(sort)).better is None:
         raise InputError(f"sort must be a metric with a better side, got {sort!r}.", "sort")
-    return sort
+    return metric.name
 
 
 def _pair(name: str, value: Any) -> tuple[Any, Any]:

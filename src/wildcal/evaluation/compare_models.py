@@ -10,7 +10,7 @@ from wildcal.core.exceptions import InputError
 from wildcal.core.validation import check_number
 from wildcal.evaluation.evaluate import evaluate
 from wildcal.evaluation.results import FORMAT_VERSION, Evaluation, Result
-from wildcal.evaluation.tables import UNITS, estimate_column, text_column
+from wildcal.evaluation.tables import estimate_column, text_column, units
 from wildcal.metrics import METRICS, Difference
 from wildcal.tables import Table
 
@@ -46,7 +46,7 @@ class ModelComparison(Result):
             ]
         level = f"{100 * first.level:g} %"
         notes = [
-            UNITS,
+            units(first),
             f"Differences with paired {level} intervals on the same bootstrap replicates.",
         ]
         if self.margin is not None:

@@ -53,7 +53,8 @@ def evaluate(
         classes, or the calibrator has class names. With confidences: whether the prediction was
         right.
     proba
-        Probabilities (n, K), or confidences (n,) with boolean y.
+        Probabilities (n, K), or confidences (n,) with boolean y. In the NLL, zeros count as 1e-34;
+        a calibrator replaces them before, see `logits_from_proba`.
     logits, calibrator
         Instead of `proba`: the input of a fitted calibrator, and the calibrator. Methods that adapt
         to a window adapt to these samples.

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from wildcal.core.arrays import FloatArray
 from wildcal.core.exceptions import InputError, MissingExtraError
-from wildcal.evaluation.tables import FLOOR, UNITS, metric_columns, text_column
+from wildcal.evaluation.tables import FLOOR, metric_columns, text_column, units
 from wildcal.metrics import (
     METRICS,
     Difference,
@@ -162,7 +162,7 @@ class Evaluation(Result):
                 uncalibrated = Estimate(self.uncalibrated_accuracy)
                 rows.append(_row("accuracy, uncalibrated", metric, uncalibrated))
         heads = ["value", f"{100 * self.level:g} % interval", "noise floor"]
-        notes = [UNITS, FLOOR]
+        notes = [units(self), FLOOR]
         if self.n_bootstrap:
             notes.append(
                 f"Intervals: bootstrap with {self.n_bootstrap} replicates. The interval of excess"
@@ -187,7 +187,7 @@ class Evaluation(Result):
             priority = 0 if "ece" in name else 1
             has_interval = name == "excess_ece"
             columns += metric_columns(name, estimates, priority=priority, interval=has_interval)
-        return Table.of("By group", columns, [UNITS])
+        return Table.of("By group", columns, [units(shown)])
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each metric of all samples and of each group."""

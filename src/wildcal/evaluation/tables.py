@@ -1,16 +1,22 @@
 """Columns and notes that the tables of several results share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from wildcal.metrics import METRICS, Difference, Estimate, Metric
 from wildcal.tables import Cell, Column, number, with_best
 
-UNITS: Final = "In per cent, except scores (NLL, Brier), slope, intercept and z."
 FLOOR: Final = "Noise floor: the expected value of a perfectly calibrated model on these samples."
 
 Cells: TypeAlias = tuple[Column, list[Cell]]
 """A column with its cells."""
+
+
+def units(metrics: Iterable[str]) -> str:
+    """Return a note on the units of metrics."""
+    numbers = [name for name in metrics if not METRICS[name].is_percent]
+    more = ", slope, intercept and z" if any(METRICS[n].needs == "binary" for n in numbers) else ""
+    return f"In per cent, except scores (NLL, Brier){more}."
 
 
 def text_column(head: str, texts: Sequence[object], priority: int = 0) -> Cells:

@@ -31,9 +31,12 @@ def columns_for(calibrator: Calibrator, columns: Columns) -> Columns:
 
 
 def results(
-    calibrator: Calibrator, samples: SampleSet, *, proba: bool = False
+    calibrator: Calibrator, samples: SampleSet, *, proba: bool = False, as_array: bool = False
 ) -> dict[str, NDArray[Any]]:
-    """Return the columns that predictions add: confidence, predicted and, if asked for, proba_*."""
+    """Return the columns that predictions add: confidence, predicted and, if asked for, proba_*.
+
+    With `as_array` the probabilities are one array.
+    """
     more = {} if not calibrator.requires else {"knn_distances": samples.knn_distances}
     p = np.asarray(calibrator.predict_proba(samples.X, **more))
     if p.ndim == 1:
@@ -43,7 +46,9 @@ def results(
     found: dict[str, NDArray[Any]] = {"confidence": p.max(axis=1), "predicted": predicted}
     if names is not None:
         found["predicted"] = np.array(names, dtype=object)[predicted]
-    if proba:
+    if proba and as_array:
+        found["proba"] = p
+    elif proba:
         each = names or tuple(map(str, range(p.shape[1])))
         found |= {f"proba_{name}": p[:, k] for k, name in enumerate(each)}
     return found
@@ -95,21 +100,13 @@ def predict_file(
         for batch, samples in read_file(
             path, columns, labels=False, n_classes=calibrator.n_classes_, all_columns=True
         ):
-            found = results(calibrator, samples, proba=proba)
-            if source.kind == "arrays":
-                found = _stacked(found)
+            as_array = source.kind == "arrays"
+            found = results(calibrator, samples, proba=proba, as_array=as_array)
             names = result_names(source.names, list(found))
             write(batch, {names[name]: values for name, values in found.items()})
             n += len(samples)
             total += float(found["confidence"].sum(dtype=np.float64))
     return n, total
-
-
-def _stacked(found: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return the probabilities as one array, as files of arrays have them."""
-    columns = [values for name, values in found.items() if name.startswith("proba_")]
-    kept = {name: values for name, values in found.items() if not name.startswith("proba_")}
-    return {**kept, "proba": np.stack(columns, axis=1)} if columns else kept
 
 
 def window_statistics(files: Sequence[Path], calibrator: Any, columns: Columns) -> Any:

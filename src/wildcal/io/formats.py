@@ -185,13 +185,18 @@ class ArraySource(Source):
 
     kind = "arrays"
 
-    def __init__(self, path: Path, arrays: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, arrays: Mapping[str, Any], objects: Sequence[str] = ()) -> None:
         self.path, self._arrays = path, arrays
-        self.names = tuple(arrays)
+        self.names = (*arrays, *objects)  # the latter cannot be read
 
     def batches(self, names: Sequence[str] | None) -> Iterator[Batch]:
         """Yield all samples at once."""
-        yield Batch(self._arrays, self.names, self._arrays.__getitem__)
+        yield Batch(self._arrays, tuple(self._arrays), self._get)
+
+    def _get(self, name: str) -> NDArray[Any]:
+        if name not in self._arrays:
+            raise InputError(f"{name} holds Python objects. Try {name}.astype(str) in np.savez.")
+        return np.asarray(self._arrays[name])
 
 
 def arrow_batch(record: Any) -> Batch:
@@ -245,14 +250,15 @@ def _npz(path: Path) -> Source:
     with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         if "manifest.json" in archive.files:
             raise InputError(f"{path} is a suite, expected a file of samples.")
-        arrays = {}
+        arrays, objects = {}, []
         for name in archive.files:
             try:
                 arrays[name] = archive[name]
             except ValueError as error:
-                if "pickle" not in str(error):
+                if "allow_pickle" not in str(error):
                     raise
-    return ArraySource(path, arrays)
+                objects.append(name)
+    return ArraySource(path, arrays, objects)
 
 
 def _npy(path: Path) -> Source:
@@ -351,4 +357,4 @@ def _reading(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         text = " ".join(str(error).split()).rstrip(".")[:200] or type(error).__name__
-        raise FileFormatError(f"{path} cannot be read: {text}.") from error
+        raise FileFormatError(f"{path} cannot be read: {text}. Is it truncated?") from error

@@ -89,7 +89,7 @@ def _options(record: Record, i: int) -> Options:
     except (KeyError, IndexError, TypeError, ValueError):
         raise InputError(
             "filtered_resps must have the log-likelihood of each option, got"
-            f" {record.get('filtered_resps')!r:.60} in sample {i}. Tasks that generate text have"
+            f" {record.get('filtered_resps')!r:.60} at index {i}. Tasks that generate text have"
             " none.",
             "input",
         ) from None
@@ -111,7 +111,7 @@ def _labels(records: Sequence[Record], options: Sequence[Options]) -> NDArray[np
         i = next((i for i, each in enumerate(positions) if set(each) == {None}), 0)
         raise InputError(
             "target must be the index, letter or text of one option, got"
-            f" {records[i].get('target')!r:.60} in sample {i}.",
+            f" {records[i].get('target')!r:.60} at index {i}.",
             "input",
         )
     if len(set(fitting)) > 1:

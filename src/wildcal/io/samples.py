@@ -262,16 +262,12 @@ def _concatenate(parts: Sequence[SampleSet]) -> SampleSet:
     arrays: dict[str, Any] = {}
     for name in first._arrays():
         each = [part._arrays()[name] for part in parts]
-        if name == "X" and first.X.ndim == 2:
+        if name == "X" and len({x.shape[1:] for x in each}) > 1:
             width = max(x.shape[1] for x in each)
-            each = [_padded(x, width) for x in each]
+            missing = (np.full((len(x), width - x.shape[1]), -np.inf, x.dtype) for x in each)
+            each = [np.hstack(pair) for pair in zip(each, missing, strict=True)]
         arrays[name] = np.concatenate(each)
     return replace(first, **arrays)
-
-
-def _padded(x: NDArray[Any], width: int) -> NDArray[Any]:
-    missing = width - x.shape[1]
-    return x if not missing else np.pad(x, ((0, 0), (0, missing)), constant_values=-np.inf)
 
 
 def _sample(parts: Iterable[SampleSet], max_samples: int | Literal["fit"], seed: int) -> SampleSet:

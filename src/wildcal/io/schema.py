@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from wildcal.core.conversion import INPUT_KINDS
 from wildcal.core.exceptions import InputError
-from wildcal.core.labels import ClassNames, few, is_missing
+from wildcal.core.labels import OOD_LABEL, ClassNames, few, is_missing
 from wildcal.core.validation import check_choice
 
 INPUTS: Final = (*INPUT_KINDS, "lm-eval")
@@ -186,7 +186,7 @@ def labels_of(
     missing = [i for i, v in enumerate(values.tolist()) if is_missing(v) or v in ("", b"")]
     if missing:
         raise InputError(
-            f"{name} must not be empty, got no label in sample {missing[0]}. Try dropping it.",
+            f"{name} must not be empty, got no label at index {missing[0]}. Try dropping it.",
             "label_column",
         )
     if values.dtype.kind == "O" and isinstance(values[0], bytes):
@@ -196,13 +196,21 @@ def labels_of(
     found = {str(label) for label in labels.tolist()}
     if positive is not None:
         names = _binary_names(found, names, positive, n_classes)
-    if names is not None and (numbers is None or found <= {*names, "-1"}):
+    unknown = sorted(found - {*(names or ()), str(OOD_LABEL)})
+    if names is not None and (numbers is None or not unknown):
         return ClassNames(names).encode(labels), names
     if numbers is None:
         raise InputError(
             f"{name} has names ({few(sorted(found))}), so the classes must have names. Try"
             " class_names=.",
             "class_names",
+        )
+    if names and all(n.isdigit() for n in names) and names != tuple(map(str, range(len(names)))):
+        raise InputError(
+            f"{name} must be class names ({few(names)}), got {unknown[0]}: the names of the classes"
+            " are numbers, so labels are not indices. Try other names of the columns, or declare"
+            " the columns of the scores and the names of their classes.",
+            "label_column",
         )
     return numbers, names
 
@@ -227,7 +235,7 @@ def as_numbers(values: NDArray[Any], name: str) -> NDArray[Any]:
         i = next((i for i, value in enumerate(given) if not is_number(value)), 0)
         shown = "nothing" if is_missing(given[i]) or given[i] == "" else repr(given[i])
         raise InputError(
-            f"{name} must be numbers, got {shown:.60} in sample {i}.", "score_columns"
+            f"{name} must be numbers, got {shown:.60} at index {i}.", "score_columns"
         ) from None
 
 
@@ -299,7 +307,7 @@ def _scores(
             f"score_columns must be one column with input={kind!r}, got {few(found)}.",
             "score_columns",
         )
-    class_names = tuple(name.removeprefix(prefix) for name in found)
+    class_names = tuple(name.removeprefix(prefix).strip() for name in found)
     return tuple(found), class_names if len(found) > 1 else None
 
 
@@ -359,7 +367,7 @@ def _whole_numbers(values: NDArray[Any]) -> NDArray[np.int64] | None:
     if values.dtype.kind == "f" and len(wrong := np.flatnonzero(values != np.round(values))):
         i = wrong[0]
         raise InputError(
-            f"y must be whole numbers or names, got {values[i]:g} in sample {i}.", "label_column"
+            f"y must be whole numbers or names, got {values[i]:g} at index {i}.", "label_column"
         )
     return values.astype(np.int64) if values.dtype.kind in "fiub" else None
 
@@ -384,7 +392,7 @@ def _correct(values: NDArray[Any], name: str | None) -> NDArray[np.bool_]:
     wrong = [i for i, text in enumerate(texts) if text not in _TRUE]
     if wrong:
         raise InputError(
-            f"{name} must be true or false, got {values[wrong[0]]!r:.60} in sample {wrong[0]}.",
+            f"{name} must be true or false, got {values[wrong[0]]!r:.60} at index {wrong[0]}.",
             "correct_column",
         )
     return np.array([_TRUE[text] for text in texts])

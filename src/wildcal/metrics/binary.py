@@ -5,14 +5,12 @@ from typing import Any, Final
 import numpy as np
 
 from wildcal.core.arrays import FloatArray
+from wildcal.core.optimize import fit_logistic
 from wildcal.metrics._scores import BoolArray, Scores, measure, per_replicate
 from wildcal.metrics.calibration_error import compute_ece
 
 # Largest slope and intercept, also those of replicates with separated classes.
 _STEEPEST: Final = 100.0
-_MAX_ITER: Final = 60
-_TOLERANCE: Final = 1e-9
-_ROUNDING: Final = 1e-13
 _SMALLEST: Final = 1e-12
 
 
@@ -94,13 +92,13 @@ def compute_calibration_slope(scores: Scores, weights: FloatArray, *, n_bins: in
     used = full > 0
     if _side(y[used], x[used]):
         return np.full(weights.shape[1:], np.nan)[()]
-    # At (0, 1) the Hessian is almost 0 if all probabilities are 0 or 1.
-    start = _logistic_regression(x, y, full, np.zeros(2))
+    design = np.column_stack([np.ones(len(x)), x])
+    start = fit_logistic(design, y, full, np.zeros(2)).x
 
     def value(w: FloatArray) -> float:
         drawn = w > 0
         side = _side(y[drawn], x[drawn])
-        slope = side * _STEEPEST if side else _logistic_regression(x, y, w, start)[1]
+        slope = side * _STEEPEST if side else fit_logistic(design, y, w, start).x[1]
         return float(np.clip(slope, -_STEEPEST, _STEEPEST))
 
     return per_replicate(value, weights)
@@ -124,7 +122,7 @@ def compute_calibration_intercept(scores: Scores, weights: FloatArray, *, n_bins
             return _STEEPEST
         if missing(-_STEEPEST) >= 0:
             return -_STEEPEST
-        return float(brentq(missing, -_STEEPEST, _STEEPEST, xtol=_TOLERANCE))
+        return float(brentq(missing, -_STEEPEST, _STEEPEST, xtol=1e-9))
 
     return per_replicate(value, weights)
 
@@ -142,30 +140,3 @@ def _side(y: BoolArray, x: FloatArray) -> int:
     if x[~y].min() >= x[y].max():
         return -1
     return 0
-
-
-def _logistic_regression(
-    x: FloatArray, y: BoolArray, w: FloatArray, start: FloatArray
-) -> FloatArray:
-    """Return (a, b) of largest likelihood by Newton's method with halved steps."""
-    from scipy.special import expit
-
-    def loss(ab: FloatArray) -> float:
-        t = ab[0] + ab[1] * x
-        return float(w @ (np.maximum(t, 0) - t * y + np.log1p(np.exp(-np.abs(t)))))
-
-    ab, now = start, loss(start)
-    for _ in range(_MAX_ITER):
-        fit = expit(ab[0] + ab[1] * x)
-        gap, v = w * (y - fit), w * np.maximum(fit * (1 - fit), _SMALLEST)
-        h01 = v @ x
-        hessian = np.array([[v.sum(), h01], [h01, v @ (x * x)]])
-        step = np.linalg.lstsq(hessian, np.array([gap.sum(), gap @ x]), rcond=None)[0]
-        # Far from the solution a full step can increase the loss.
-        part = 1.0
-        while (new := loss(ab + part * step)) > now + _ROUNDING * abs(now) and part > 1e-9:
-            part /= 2
-        ab, now = ab + part * step, new
-        if np.abs(step).max() < _TOLERANCE:
-            break
-    return ab

@@ -254,7 +254,7 @@ def bootstrap_ci(
     """
     options = Options(n_bins, n_bootstrap, level, seed)
     chosen, scores = _checked(metric, y, proba, sample_weight, options)
-    return estimate(chosen, scores, options, replicate([chosen], scores, options)[metric])
+    return estimate(chosen, scores, options, replicate([chosen], scores, options)[chosen.name])
 
 
 def paired_difference(
@@ -291,7 +291,7 @@ def paired_difference(
             "b",
         )
     values = [float(chosen.of(s, s.weight, n_bins)) for s in (first, second)]
-    drawn = [replicate([chosen], s, options)[metric] for s in (first, second)]
+    drawn = [replicate([chosen], s, options)[chosen.name] for s in (first, second)]
     return difference(values[0] - values[1], drawn[0] - drawn[1], level)
 
 

@@ -127,8 +127,8 @@ def get_metric(name: str) -> Metric:
     >>> get_metric("aurc").better
     'lower'
     """
-    if name in METRICS:
-        return METRICS[name]
+    if (known := name if name in METRICS else name.lower()) in METRICS:
+        return METRICS[known]
     if name in RENAMED:
         hint = f"{name!r} was renamed {RENAMED[name]!r} in 0.2."
     else:
@@ -139,4 +139,6 @@ def get_metric(name: str) -> Metric:
 
 def get_metrics(names: Iterable[str] | None = None) -> list[Metric]:
     """Return metrics by their names, by default all."""
+    if isinstance(names, str):
+        raise InputError(f"metrics must be a list of names, got {names!r}.", "metrics")
     return [get_metric(name) for name in dict.fromkeys(METRICS if names is None else names)]

@@ -192,13 +192,13 @@ class WindowScaling(WindowCalibrator):
         elif data.n_classes <= _MAX_CLASSES:
             notes.append(
                 "there are no domains, so the coefficients are half of those of image networks,"
-                " which may not suit the model. Try domain=."
+                " which may not suit the model. Try samples with domains."
             )
         else:
             self.coefficients_, self.model_weights_ = np.zeros(2), np.zeros(3)
             notes.append(
                 f"there are no domains and more than {_MAX_CLASSES} classes, so windows change"
-                " nothing. Try domain=."
+                " nothing. Try samples with domains."
             )
         self.domain_offsets_ = np.array([self._offset(_window(u[g], w[g])) for g in groups])
         before = temperature_losses(u, y, np.exp(-self.level_ - self.slope_ * shape[:, 0]), "nll")
