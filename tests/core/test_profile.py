@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from wildcal.calibrators.identity import Identity
+from wildcal.io.artifact import encode
 
 
 def profile_of(confidence, predicted, correct):
@@ -48,3 +49,17 @@ def test_it_describes_the_source_samples_of_a_fit():
     fitted = Identity().fit([0.9, 0.2, 0.6], [True, False, False], input="confidence")
     assert fitted.profile_.accuracy == pytest.approx(1 / 3)
     assert fitted.profile_.histogram[[18, 4, 12]].tolist() == [1, 1, 1]
+
+
+def test_tied_confidences():
+    rng = np.random.default_rng(0)
+    confidence = rng.choice([0.6, 0.8, 1 - 1e-9], 500)
+    profile = profile_of(confidence, [0] * 500, rng.random(500) < confidence - 0.15)
+    assert profile.above_threshold(confidence).mean() == pytest.approx(profile.accuracy)
+    assert 0 < profile.atc_tie_share < 1
+
+
+def test_files_without_ties_are_as_before():
+    fitted = Identity().fit([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]], [0, 1, 1])
+    assert "atc_tie_share" not in encode(fitted)["profile_"]
+    assert encode(fitted)["profile_"]["atc_threshold"] == pytest.approx(0.8808, abs=1e-4)

@@ -1,38 +1,14 @@
 """ATC: the share of samples whose score is above a threshold (Garg et al., 2022)."""
 
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 
 from wildcal.accuracy.base import AccuracyEstimator
 from wildcal.core.arrays import Array, FloatArray, IntArray
+from wildcal.core.profile import fit_threshold, share_above
 from wildcal.core.validation import check_choice
-
-# Scores of equal samples differ by rounding.
-_ROUNDING: Final = 1e-9
-
-
-def fit_threshold(
-    scores: FloatArray, accuracy: float, rounding: float = _ROUNDING
-) -> tuple[float, float]:
-    """Return the threshold of `share_above`, and what a score at it counts.
-
-    The mean of `share_above` of these scores is the accuracy, also where scores are equal.
-    """
-    n_right = round(len(scores) * accuracy)
-    threshold = float(np.append(np.sort(scores), np.inf)[len(scores) - n_right]) - rounding
-    n_above = int((scores >= threshold + 2 * rounding).sum())
-    n_tied = int((scores >= threshold).sum()) - n_above
-    return threshold, (n_right - n_above) / max(n_tied, 1)
-
-
-def share_above(
-    scores: FloatArray, threshold: float, tie_share: float, rounding: float = _ROUNDING
-) -> Array:
-    """Return 1 for scores above the threshold, `tie_share` for those at it, and 0 below."""
-    share = np.where(scores >= threshold, tie_share, 0.0)
-    return np.where(scores >= threshold + 2 * rounding, 1.0, share)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

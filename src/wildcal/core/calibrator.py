@@ -18,7 +18,7 @@ from wildcal.core.arrays import Array, device
 from wildcal.core.conversion import to_logits
 from wildcal.core.estimator import BaseEstimator
 from wildcal.core.exceptions import ConvergenceWarning, InputError, NotFittedError
-from wildcal.core.profile import Profile
+from wildcal.core.profile import CONFIDENCE_ROUNDING, Profile, fit_threshold
 
 # Samples that decide whether class frequencies are matched.
 _N_CHECKED: Final = 5_000
@@ -459,15 +459,16 @@ def _make_profile(samples: validation.Samples, input: str) -> Profile:
     """Return the profile of in-distribution samples."""
     predicted = samples.logits.argmax(axis=1)
     correct = samples.y == (1 if input == "confidence" else predicted)
-    n_wrong = int((~correct).sum())
-    confidence = arrays.uncalibrated_confidence(samples.logits, input)
+    confidence = arrays.uncalibrated_confidence(samples.logits, input).astype(np.float64)
     bins = arrays.confidence_bins(confidence)
-    threshold = np.partition(confidence, n_wrong)[n_wrong] if n_wrong < len(correct) else 1.0
+    accuracy = float(correct.mean())
+    threshold, tie_share = fit_threshold(confidence, accuracy, CONFIDENCE_ROUNDING)
     return Profile(
         n_samples=len(correct),
-        accuracy=float(correct.mean()),
+        accuracy=accuracy,
         class_counts=np.bincount(predicted, minlength=samples.n_classes),
         histogram=np.bincount(bins, minlength=arrays.N_CONFIDENCE_BINS),
-        atc_threshold=float(threshold),
+        atc_threshold=min(threshold, 1.0),  # infinite if all are wrong
+        atc_tie_share=tie_share,
         label_counts=np.bincount(samples.y, samples.weight, samples.n_classes).astype(np.float64),
     )

@@ -148,7 +148,10 @@ def encode(value: Any) -> Any:
     """Return a value as JSON; dataclasses as {"class": name, field: value, ...}."""
     if is_dataclass(value) and not isinstance(value, type):
         own = {
-            f.name: encode(getattr(value, f.name)) for f in fields(value) if hasattr(value, f.name)
+            f.name: encode(getattr(value, f.name))
+            for f in fields(value)
+            if hasattr(value, f.name)
+            and not (f.metadata.get("is_optional") and getattr(value, f.name) == f.default)
         }
         return {"class": type(value).__name__, **own}
     if isinstance(value, np.ndarray):

@@ -344,11 +344,11 @@ class Monitor:
         logits = unmask(to_logits(np, x.astype(np.float64), kind, self.calibrator.eps_))
         confidence = uncalibrated_confidence(logits, kind)
         bins = confidence_bins(confidence)
-        above = confidence >= self._profile.atc_threshold
+        above = self._profile.above_threshold(confidence)
         near = None if nears[0] is None else np.concatenate(nears)
         for sums, part in self._fill(state.buckets, x, near):
             sums[_N] += len(p[part])
-            sums[_ABOVE] += np.count_nonzero(above[part])
+            sums[_ABOVE] += above[part].sum()
             sums[_CALIBRATED] += p[part].sum(dtype=np.float64)
             sums[_HISTOGRAM] += np.bincount(bins[part], minlength=N_BINS)
             if self.estimator is not None:
