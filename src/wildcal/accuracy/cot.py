@@ -7,8 +7,7 @@ import numpy as np
 
 from wildcal.accuracy.base import AccuracyEstimator
 from wildcal.accuracy.transport import transport_prices
-from wildcal.core.arrays import Array, FloatArray, IntArray
-from wildcal.core.profile import fit_threshold, share_above
+from wildcal.core.arrays import Array, FloatArray, IntArray, fit_threshold, share_above
 from wildcal.core.validation import warn
 
 # Samples that change their predicted class, per unit of lost confidence: the largest value of the

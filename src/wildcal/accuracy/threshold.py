@@ -6,8 +6,7 @@ from typing import Literal
 import numpy as np
 
 from wildcal.accuracy.base import AccuracyEstimator
-from wildcal.core.arrays import Array, FloatArray, IntArray
-from wildcal.core.profile import fit_threshold, share_above
+from wildcal.core.arrays import Array, FloatArray, IntArray, fit_threshold, share_above
 from wildcal.core.validation import check_choice
 
 

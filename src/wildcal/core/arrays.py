@@ -26,6 +26,10 @@ BLOCK_ENTRIES: Final = 1 << 16
 FEW_CLASSES: Final = 128
 # Bins of the confidence in a reference profile.
 N_CONFIDENCE_BINS: Final = 20
+# Scores of equal samples differ by rounding.
+_ROUNDING: Final = 1e-9
+CONFIDENCE_ROUNDING: Final = 1e-7
+"""That of confidences, which are float32."""
 # Logit of a masked class, relative to the largest logit of the sample.
 _MASKED: Final = -1e4
 
@@ -211,3 +215,25 @@ def confidence_bins(confidence: NDArray[Any]) -> IntArray:
     """Return the bin of each confidence. Numbers such as 0.6 belong to the bin above."""
     bins = (confidence * N_CONFIDENCE_BINS + 1e-5).astype(np.int64)
     return np.minimum(bins, N_CONFIDENCE_BINS - 1)
+
+
+def fit_threshold(
+    scores: NDArray[Any], accuracy: float, rounding: float = _ROUNDING
+) -> tuple[float, float]:
+    """Return the threshold of `share_above`, and what a score at it counts.
+
+    The mean of `share_above` of these scores is the accuracy, also where scores are equal.
+    """
+    n_right = round(len(scores) * accuracy)
+    threshold = float(np.append(np.sort(scores), np.inf)[len(scores) - n_right]) - rounding
+    n_above = int((scores >= threshold + 2 * rounding).sum())
+    n_tied = int((scores >= threshold).sum()) - n_above
+    return threshold, (n_right - n_above) / max(n_tied, 1)
+
+
+def share_above(
+    scores: NDArray[Any], threshold: float, tie_share: float, rounding: float = _ROUNDING
+) -> Array:
+    """Return 1 for scores above the threshold, `tie_share` for those at it, and 0 below."""
+    share = np.where(scores >= threshold, tie_share, 0.0)
+    return np.where(scores >= threshold + 2 * rounding, 1.0, share)

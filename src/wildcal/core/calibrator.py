@@ -18,7 +18,7 @@ from wildcal.core.arrays import Array, device
 from wildcal.core.conversion import to_logits
 from wildcal.core.estimator import BaseEstimator
 from wildcal.core.exceptions import ConvergenceWarning, InputError, NotFittedError
-from wildcal.core.profile import CONFIDENCE_ROUNDING, Profile, fit_threshold
+from wildcal.core.profile import Profile
 
 # Samples that decide whether class frequencies are matched.
 _N_CHECKED: Final = 5_000
@@ -462,7 +462,7 @@ def _make_profile(samples: validation.Samples, input: str) -> Profile:
     confidence = arrays.uncalibrated_confidence(samples.logits, input).astype(np.float64)
     bins = arrays.confidence_bins(confidence)
     accuracy = float(correct.mean())
-    threshold, tie_share = fit_threshold(confidence, accuracy, CONFIDENCE_ROUNDING)
+    threshold, tie_share = arrays.fit_threshold(confidence, accuracy, arrays.CONFIDENCE_ROUNDING)
     return Profile(
         n_samples=len(correct),
         accuracy=accuracy,
