@@ -78,7 +78,7 @@ OUTSIDE = {layer: NUMERIC for layer in LAYERS} | {
             "dask",
             "distributed",
         ),
-        *("starlette", "torchmetrics", "lightning", "pytorch_lightning", "transformers"),
+        *("starlette", "torchmetrics", "lightning", "transformers"),
     },
     "cli": {"numpy", "click", "rich"},
 }

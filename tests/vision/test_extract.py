@@ -195,7 +195,7 @@ def test_progress_of_a_resumed_run(foggy_data, network, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         extract(extractor, tmp_path / "s", progress=stop_early)
     counts.clear()
-    extract(extractor, tmp_path / "s", progress=counts.append, on_found=counts.append)
+    extract(extractor, tmp_path / "s", progress=counts.append)
     assert sum(counts) == total
 
 

@@ -155,8 +155,8 @@ def extract(
     open_network = partial(open_classifier, network, weights=weights, device=device)
     extractor, colors_known = _extractor(open_network, data, **options)
     plan, preprocess = extractor.plan, extractor.preprocess
-    for line in (plan.summary(), *plan.notes, _in_words(preprocess)):
-        say(line)
+    say(plan.summary())
+    say(_in_words(preprocess))
     extractor.check()
     accuracy, n = check_accuracy(extractor, colors_known=colors_known, allow_chance=allow_chance)
     say(f"Accuracy on {n:,} in-distribution images: {100 * accuracy:.1f} %.")
@@ -169,7 +169,6 @@ def extract(
                 dtype=dtype,
                 scheduler=scheduler,
                 progress=progress.advance,
-                on_found=partial(progress.advance, computed=False),
             )
         except KeyboardInterrupt:
             say("The same command continues where this run stops.")

@@ -53,7 +53,7 @@ def predict(
 def run_tasks(
     function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], scheduler: str
 ) -> Iterator[Any]:
-    """Yield the results of `function(*task)`, in the order in which they finish.
+    """Yield the results of `function(*task)`, in the order of the tasks.
 
     Tasks of a worker of a cluster that ends are run again by another one.
 
@@ -69,21 +69,7 @@ def run_tasks(
         threads need neither start nor import anything.
     """
     with _workers(scheduler) as pool:
-        submitted = [pool.submit(function, *task) for task in tasks]
-        for future in futures.as_completed(submitted):
-            yield future.result()
-
-
-def run_merged(
-    function: Callable[..., Any],
-    tasks: Sequence[tuple[Any, ...]],
-    combine: Callable[[list[Any]], Any],
-    scheduler: str,
-) -> Any:
-    """Return the results of `function(*task)`, combined in their order."""
-    with _workers(scheduler) as pool:
-        submitted = [pool.submit(function, *task) for task in tasks]
-        return combine([future.result() for future in submitted])
+        yield from pool.map(function, *zip(*tasks, strict=True))
 
 
 @contextmanager

@@ -94,7 +94,6 @@ def extract(
     dtype: str = "float32",
     scheduler: str | None = None,
     progress: Progress = lambda n: None,
-    on_found: Progress = lambda n: None,
 ) -> Suite:
     """Write the logits of every condition of a plan into a folder and return the suite.
 
@@ -112,23 +111,19 @@ def extract(
     scheduler
         Address of a Dask scheduler, or "local" for a process per core: one task per condition.
     progress
-        Called with numbers of images, training images included.
-    on_found
-        Called with the number of images that an earlier run has done.
+        Called with numbers of images, training images and those of an earlier run included.
     """
     folder, plan = Path(folder), extractor.plan
     extractor.check()
     writer = _open_writer(extractor, folder, dtype)
     _write_indices(folder / "indices.npz", plan)
     missing = {c.name: c for c in plan.conditions if not _is_done(writer, c, extractor)}
-    on_found(plan.n_samples - sum(len(c.indices) for c in missing.values()))
+    progress(plan.n_samples - sum(len(c.indices) for c in missing.values()))
     features = folder / ".training-features"
     if extractor.neighbors is not None and missing:
-        _read_training_features(
-            extractor, extractor.neighbors, features, scheduler, progress, on_found
-        )
+        _read_training_features(extractor, extractor.neighbors, features, scheduler, progress)
     elif extractor.neighbors is not None:
-        on_found(len(extractor.neighbors.indices))
+        progress(len(extractor.neighbors.indices))
     for name, result in _run_all(extractor, Extractor.run, list(missing), scheduler, progress):
         condition = missing[name]
         if condition is plan.conditions[0] and result.n_known > _MAX_KNOWN * len(result.logits):
@@ -193,7 +188,6 @@ def _read_training_features(
     folder: Path,
     scheduler: str | None,
     progress: Progress,
-    on_found: Progress,
 ) -> None:
     """Compute the features of the training images; parts of them are kept in a folder."""
     about = [
@@ -204,7 +198,7 @@ def _read_training_features(
     key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
     paths = [folder / f"{key}-{part}.npz" for part in range(len(neighbors.parts))]
     missing = [part for part, path in enumerate(paths) if not path.exists()]
-    on_found(len(neighbors.indices) - sum(len(neighbors.parts[part]) for part in missing))
+    progress(len(neighbors.indices) - sum(len(neighbors.parts[part]) for part in missing))
     folder.mkdir(exist_ok=True)
     for part, features in _run_all(extractor, Extractor.training_part, missing, scheduler):
         with atomic_write(paths[part], "wb") as file:

@@ -87,8 +87,6 @@ class Plan:
     class_names: tuple[str, ...]
     seed: int
     conditions: tuple[Condition, ...]
-    n_ood: int
-    """Number of images wanted of each OOD set for calibration."""
 
     def __post_init__(self) -> None:
         names = {condition.name.lower() for condition in self.conditions}
@@ -101,15 +99,6 @@ class Plan:
     def n_samples(self) -> int:
         """Number of images in all conditions."""
         return sum(len(condition.indices) for condition in self.conditions)
-
-    @property
-    def notes(self) -> list[str]:
-        """Messages about OOD sets that have fewer images than wanted."""
-        return [
-            f"{c.name}: {len(c.indices):,} samples, half of the images of this set."
-            for c in self.conditions
-            if c.domain is None and c.role == "calibration" and len(c.indices) < self.n_ood
-        ]
 
     def summary(self) -> str:
         """Return a description of the conditions for the terminal."""
@@ -300,7 +289,7 @@ def make_plan(
         "sources": [_fingerprint(images) for images in sources],
     }
     names = test.class_names
-    return Plan(data=data, class_names=names, seed=seed, conditions=conditions, n_ood=n_ood)
+    return Plan(data=data, class_names=names, seed=seed, conditions=conditions)
 
 
 def _validation_conditions(

@@ -22,6 +22,7 @@ from wildcal.vision.splits import n_learned
 _PAD: Final = 4
 """Black pixels around an image, into which crops may reach."""
 _N_WATCHED: Final = 1000
+_MOMENTUM: Final = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,7 @@ class Recipe:
 
     Parameters
     ----------
-    epochs, batch_size, learning_rate, momentum, weight_decay, seed
+    epochs, batch_size, learning_rate, weight_decay, seed
         As usual; the learning rate is that at its peak.
     warm_up
         Share of the steps in which the learning rate rises; then it falls linearly to zero.
@@ -44,7 +45,6 @@ class Recipe:
     epochs: int = 16
     batch_size: int = 128
     learning_rate: float = 0.2
-    momentum: float = 0.9
     weight_decay: float = 5e-4
     warm_up: float = 0.2
     small_crops: float = 0.4
@@ -56,7 +56,7 @@ class Recipe:
         check_number("seed", self.seed, 0, whole=True)
         for name in ("learning_rate", "weight_decay"):
             check_number(name, getattr(self, name), 0)
-        for name in ("momentum", "warm_up", "small_crops"):
+        for name in ("warm_up", "small_crops"):
             check_number(name, getattr(self, name), 0, 1)
 
     def crop(self, epoch: int) -> int:
@@ -151,9 +151,9 @@ def train(
     optimizer = torch.optim.SGD(
         model.parameters(),
         lr=recipe.learning_rate,
-        momentum=recipe.momentum,
+        momentum=_MOMENTUM,
         weight_decay=recipe.weight_decay,
-        nesterov=recipe.momentum > 0,
+        nesterov=True,
     )
     checkpoint = Checkpoint(
         network=network,
@@ -179,7 +179,7 @@ def train(
         )
         checkpoint.weights = {n: t.cpu() for n, t in model.state_dict().items()}
         checkpoint.momentum = {}
-        if epoch + 1 < recipe.epochs and recipe.momentum:
+        if epoch + 1 < recipe.epochs:
             for name, parameter in model.named_parameters():
                 checkpoint.momentum[name] = optimizer.state[parameter]["momentum_buffer"].cpu()
         checkpoint.save(path)
