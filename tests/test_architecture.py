@@ -68,7 +68,6 @@ OUTSIDE = {layer: NUMERIC for layer in LAYERS} | {
     "interop": {
         *NUMERIC,
         *(
-            "rich",
             "sklearn",
             "torch",
             "ndonnx",

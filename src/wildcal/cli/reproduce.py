@@ -27,7 +27,7 @@ from wildcal.core.exceptions import InputError
     "formats",
     type=NAMES,
     default="md,csv,tex",
-    help="Files of tables: md, csv, tex, html. Of figures: csv (the numbers), md (the caption).",
+    help="Files of tables: md, csv, tex. Of figures: csv (the numbers), md (the caption).",
 )
 @click.option("--figures", "pictures", type=NAMES, default="pdf,png", help="pdf, svg, png.")
 @click.option("--paper", is_flag=True, help="Add the paper's rows.")

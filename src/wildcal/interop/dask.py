@@ -8,7 +8,7 @@ from functools import reduce
 from operator import add
 from typing import Any, Final
 
-from wildcal.core.exceptions import InputError, MissingExtraError
+from wildcal.core.exceptions import InputError, needs_extra
 from wildcal.evaluation.chunked import evaluate_part, merge, score_samples
 from wildcal.evaluation.results import Evaluation
 from wildcal.io.chunked import columns_for, result_names, results
@@ -92,12 +92,8 @@ def _workers(scheduler: str) -> Iterator[futures.Executor]:
 
 def _client(scheduler: str) -> Any:
     """Return a Dask client for the address of a scheduler."""
-    try:
+    with needs_extra("the scheduler", "dask"):
         from distributed import Client
-    except ImportError as error:
-        raise MissingExtraError(
-            'the scheduler needs Dask. Install Dask with: pip install "wildcal[dask]"'
-        ) from error
     try:
         return Client(scheduler, timeout=_TIMEOUT, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from wildcal.core.arrays import FloatArray, IntArray
 from wildcal.core.calibrator import Calibrator
-from wildcal.core.exceptions import InputError, MissingExtraError
+from wildcal.core.exceptions import InputError, needs_extra
 from wildcal.core.labels import OOD_LABEL, few
 from wildcal.core.registry import get_calibrator
 from wildcal.core.validation import warn
 from wildcal.window.base import WindowCalibrator
 
-try:
+with needs_extra("wildcal.interop.sklearn", "sklearn"):
     from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
     from sklearn.frozen import FrozenEstimator
     from sklearn.model_selection import check_cv
@@ -32,11 +32,6 @@ try:
         check_is_fitted,
         has_fit_parameter,
     )
-except ImportError as error:
-    raise MissingExtraError(
-        "wildcal.interop.sklearn needs scikit-learn."
-        ' Install it with: pip install "wildcal[sklearn]"'
-    ) from error
 
 __all__ = ["CalibratedClassifier", "mlp_logits"]
 

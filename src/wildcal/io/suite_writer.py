@@ -173,16 +173,6 @@ class SuiteWriter:
         )
         self._put(info, arrays)
 
-    def add_distances(self, name: str, knn_distances: ArrayLike) -> None:
-        """Write the distances of a split that is there."""
-        split = Suite(self.folder, self._manifest).split(name)
-        arrays: dict[str, NDArray[Any]] = {
-            "logits": np.array(split._suite.stored(split.info, "logits")),
-            "y": np.array(split.y),
-            "knn_distances": self._distances(knn_distances, split.n_samples),
-        }
-        self._put(replace(split.info, **array_fields(arrays)), arrays)
-
     def finish(self, order: Sequence[str] | None = None) -> None:
         """Mark the suite as complete, with its splits in the given order."""
         names = self.names if order is None else tuple(order)

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.exceptions import InputError, MissingExtraError
+from wildcal.core.exceptions import InputError, needs_extra
 from wildcal.io.atomic import atomic_write
 from wildcal.io.suite import Suite
 from wildcal.io.suite_writer import SuiteWriter
@@ -223,12 +223,8 @@ def _run_all(
         for argument in arguments:
             yield argument, method(extractor, argument, *options)
         return
-    try:
+    with needs_extra("the scheduler", "dask"):
         from distributed import Client, as_completed
-    except ImportError as error:
-        raise MissingExtraError(
-            'Clusters need Dask. Install it with: pip install "wildcal[dask]"'
-        ) from error
     cluster: dict[str, Any] = {"address": scheduler}
     if scheduler == "local":
         cluster = {"n_workers": os.cpu_count(), "threads_per_worker": 1, "dashboard_address": ":0"}

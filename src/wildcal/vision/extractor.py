@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import compress, pairwise
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -186,8 +185,7 @@ class Extractor:
         check_raw_logits(logits, "a suite")
         if self.neighbors is None:
             return
-        given = self.neighbors.layers
-        layers = given or classifier.layers
+        layers = self.neighbors.layers or classifier.layers
         if not layers:
             raise InputError(
                 f"layers must be given for {classifier.about['name']}: names of its layers,"
@@ -196,9 +194,6 @@ class Extractor:
             )
         self.layers = tuple(dict.fromkeys(layers))
         _, vectors = self._outputs(pixels)
-        if not given:  # leave out layers with the features of the one before
-            new = [True, *(not _equal(*pair) for pair in pairwise(vectors))]
-            self.layers, vectors = tuple(compress(self.layers, new)), list(compress(vectors, new))
         self.n_features = tuple(values.shape[1] for values in vectors)
         NeighborSearch(vectors, 1)  # raises now, not after the training images, without faiss
 
@@ -264,7 +259,3 @@ class Extractor:
         on_cpu = getattr(self.classifier, "device", "cpu") == "cpu"
         size = max(_MIN_BATCH, _CPU_PIXELS // self.preprocess.crop**2)
         return size if on_cpu else _GPU_FACTOR * size
-
-
-def _equal(first: Features, second: Features) -> bool:
-    return first.shape == second.shape and np.allclose(first, second, rtol=1e-5, atol=1e-6)

@@ -61,11 +61,14 @@ _STAGE_ENDS: Final = {
 def stage_ends(network: nn.Module) -> tuple[str, ...] | None:
     """Return the stem, the end of each stage, the pooled features and the logits of our networks.
 
-    None for other networks.
+    Where the last stage ends the network, its average is that of the pooled features. None for
+    other networks.
     """
     if type(network) not in _STAGE_ENDS:
         return None
     part, kind = _STAGE_ENDS[type(network)]
     modules = network.get_submodule(part).named_children()
     ends = [f"{part}.{name}" for name, module in modules if isinstance(module, kind)]
-    return tuple([*ends, LOGITS] if isinstance(network, VGG) else ["stem", *ends, "pool", LOGITS])
+    stem = () if isinstance(network, VGG) else ("stem",)
+    pool = ("pool",) if hasattr(network, "norm") else ()
+    return (*stem, *ends, *pool, LOGITS)

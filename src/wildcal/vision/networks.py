@@ -12,15 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from wildcal.core.exceptions import InputError, MissingExtraError
+from wildcal.core.exceptions import InputError, needs_extra
 
-try:
+with needs_extra("wildcal.vision.networks", "vision"):
     import torch
     from torch import Tensor, nn
-except ImportError as error:
-    raise MissingExtraError(
-        'wildcal.vision.networks needs PyTorch. Install it with: pip install "wildcal[vision]"'
-    ) from error
 
 
 def conv(

@@ -11,9 +11,9 @@ from wildcal.report.paper.claims import claims
 from wildcal.report.paper.figures import FIGURES
 from wildcal.report.paper.study import Study
 from wildcal.report.paper.tables import SPECS, PaperTable, paper_table
-from wildcal.tables import to_csv, to_html, to_latex, to_markdown
+from wildcal.tables import to_csv, to_latex, to_markdown
 
-FORMATS: Final = ("md", "csv", "tex", "html")
+FORMATS: Final = ("md", "csv", "tex")
 PICTURES: Final = ("pdf", "png", "svg")
 
 
@@ -50,7 +50,6 @@ def write(
         texts = {
             "md": to_markdown(made.table) + "\n",
             "tex": to_latex(made.table, label=f"tab:{made.name}", cell_notes=True),
-            "html": to_html(made.table) + "\n",
         }
     else:
         figures = made.figures
