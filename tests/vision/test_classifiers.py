@@ -131,7 +131,7 @@ def test_shipped_weights(pixels):
     logits, features = found.outputs(pixels, found.layers[:-1])
     assert logits.shape == (6, 10)
     assert next(iter(features)) == "stem"
-    with pytest.raises(ValueError, match=r"network must be one of wildcal:.*, got wildcal:nope"):
+    with pytest.raises(ValueError, match=r"network must be one of 'wildcal:.*, got 'wildcal:nope'"):
         open_classifier("wildcal:nope")
 
 

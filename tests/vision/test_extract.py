@@ -248,11 +248,11 @@ def test_networks_that_do_not_match(small_data, export, small_network, tmp_path,
     assert run([*words, network, "--crop", "64"]) == 1
     assert "--crop must be 32" in capsys.readouterr().err
     assert run([*words, network, "--transforms", "blurry"]) == 1
-    assert "--transforms must be among color" in capsys.readouterr().err
+    assert "--transforms must be one of 'color'" in capsys.readouterr().err
     assert run([*words, network, "--n-test", "100"]) == 1
-    assert "--n-test must be at most 40, got 100" in capsys.readouterr().err
+    assert "--n-test must be an integer in [1, 40], got 100" in capsys.readouterr().err
     assert run([*words, network, "--features", "--n-neighbors", "500"]) == 1
-    assert "--n-neighbors must be at most the number of training" in capsys.readouterr().err
+    assert "--n-neighbors must be an integer in [1, " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("last", [nn.Softmax(1), nn.LogSoftmax(1)])

@@ -9,6 +9,7 @@ from wildcal.cli import options as common
 from wildcal.cli.output import check_output, progress_bar, say
 from wildcal.cli.types import PATH
 from wildcal.core.exceptions import InputError
+from wildcal.core.validation import check_choice
 
 
 @click.command(no_args_is_help=True)
@@ -58,8 +59,7 @@ def train(
     from wildcal.vision.train import Progress, Recipe, read_training_data
     from wildcal.vision.train import train as run
 
-    if network not in NETWORKS:
-        raise InputError(f"network must be one of {', '.join(NETWORKS)}, got {network}.", "network")
+    check_choice("network", network, NETWORKS)
     recipe = Recipe(**options)
     check_output(output, suffixes=[".safetensors"])
     if output.exists() and not resume:

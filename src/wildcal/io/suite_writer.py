@@ -162,7 +162,11 @@ class SuiteWriter:
             domain = f"{corruption}-{severity}"
         arrays: dict[str, NDArray[Any]] = {"logits": rounded(z, self.dtype), "y": labels}
         if knn_distances is not None:
-            arrays["knn_distances"] = self._distances(knn_distances, len(z))
+            if self._manifest.knn is None:
+                raise InputError("knn must describe the layers of knn_distances.", "knn")
+            n_layers = len(self._manifest.knn["layers"])
+            distances = check_distances(knn_distances, len(z), n_layers)
+            arrays["knn_distances"] = np.ascontiguousarray(distances, self.dtype)
         info = SplitInfo(
             name=name,
             role=role,
@@ -198,12 +202,6 @@ class SuiteWriter:
         for temporary in self.folder.rglob(".*.tmp"):
             temporary.unlink()
         self._manifest = replace(found, knn=found.knn if knn is None else knn, complete=False)
-
-    def _distances(self, knn_distances: ArrayLike, n: int) -> NDArray[Any]:
-        if self._manifest.knn is None:
-            raise InputError("knn must describe the layers of knn_distances.", "knn")
-        distances = check_distances(knn_distances, n, len(self._manifest.knn["layers"]))
-        return np.ascontiguousarray(distances, self.dtype)
 
     def _put(self, info: SplitInfo, arrays: Mapping[str, NDArray[Any]]) -> None:
         splits = self._manifest.splits

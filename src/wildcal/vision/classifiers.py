@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.exceptions import FileFormatError, InputError, MissingExtraError, needs_extra
+from wildcal.core.validation import check_choice
 from wildcal.corruptions.images import Image
 from wildcal.vision.features import check_layer, pooled_axes
 from wildcal.vision.images import CIFAR10, Preprocess
@@ -236,14 +237,9 @@ def shipped_weights(network: str) -> Path:
             f"The weights {network} are not installed. Install them with:"
             ' pip install "wildcal[suites]"'
         ) from None
-    found = {path.stem: path for path in sorted(folder.glob("*.safetensors"))}
-    name = network.removeprefix(SHIPPED)
-    if name not in found:
-        raise InputError(
-            f"network must be one of {', '.join(SHIPPED + n for n in found)}, got {network}.",
-            "network",
-        )
-    return found[name]
+    found = {SHIPPED + path.stem: path for path in sorted(folder.glob("*.safetensors"))}
+    check_choice("network", network, found)
+    return found[network]
 
 
 def _open_checkpoint(path: Path, device: str) -> TorchClassifier:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.exceptions import InputError
-from wildcal.core.validation import check_input, check_raw_logits
+from wildcal.core.validation import check_input, check_number, check_raw_logits
 from wildcal.vision.classifiers import Classifier
 from wildcal.vision.datasets import CIFAR, image_folder
 from wildcal.vision.features import LOGITS
@@ -69,7 +69,8 @@ def training_neighbors(
     folder: Path | None = None,
     n: int | None = None,
     seed: int = 0,
-    **options: Any,
+    layers: tuple[str, ...] | None = None,
+    k: int = 10,
 ) -> Neighbors:
     """Return the training images of a data set, to search neighbors in.
 
@@ -88,8 +89,8 @@ def training_neighbors(
         How many, drawn at random. Default: all, of imagenet 1 %.
     seed
         Of the draw.
-    options
-        Options of `Neighbors`.
+    layers, k
+        As in `Neighbors`.
     """
     if folder is None and dataset in CIFAR:
         images = CIFAR[dataset](data, "train")
@@ -99,15 +100,10 @@ def training_neighbors(
         available = np.arange(len(images))
     if n is None:
         n = max(1, len(available) // 100) if dataset == "imagenet" else len(available)
-    if n > len(available):
-        raise InputError(f"n_train must be at most {len(available):,}, got {n:,}.", "n_train")
-    k = options.get("k", 10)
-    if k > n:
-        raise InputError(
-            f"n_neighbors must be at most the number of training images, {n:,}, got {k}.",
-            "n_neighbors",
-        )
-    return Neighbors(training=images, indices=np.sort(draw(available, n, seed)), **options)
+    check_number("n_train", n, 1, len(available), whole=True)
+    check_number("n_neighbors", k, 1, n, whole=True)
+    indices = np.sort(draw(available, n, seed))
+    return Neighbors(training=images, indices=indices, layers=layers, k=k)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from wildcal.core.exceptions import InputError
+from wildcal.core.validation import check_choice
 from wildcal.io.atomic import atomic_write
 from wildcal.plots.style import save
 from wildcal.report.paper.claims import claims
@@ -27,10 +27,7 @@ def choose(names: Sequence[str]) -> list[str]:
     """
     known = [*SPECS, "claims", *FIGURES]
     for name in names:
-        if name not in (*known, "all"):
-            raise InputError(
-                f"artifact must be one of {', '.join(known)} or all, got {name!r}.", "artifacts"
-            )
+        check_choice("artifacts", name, (*known, "all"))
     return [name for name in known if not names or "all" in names or name in names]
 
 
