@@ -181,7 +181,7 @@ def test_a_missing_faiss_is_noticed_first(small_data, network, tmp_path, monkeyp
 
 def test_progress_of_a_resumed_run(foggy_data, network, tmp_path, monkeypatch):
     """It ends at the number of images, also where the last part of the features is smaller."""
-    monkeypatch.setattr("wildcal.vision.extractor.PART", 50)  # 180 images: 50, 50, 50, 30
+    monkeypatch.setattr("wildcal.vision.extractor.PART_SIZE", 50)  # 180 images: 50, 50, 50, 30
     plan = make_plan("cifar10", foggy_data, CIFAR10, transforms=["none"], sizes=Sizes(corrupted=4))
     neighbors = training_neighbors("cifar10", foggy_data, CIFAR10, k=1, layers=("logits",))
     extractor = Extractor(lambda: open_classifier(str(network)), plan, CIFAR10, neighbors)

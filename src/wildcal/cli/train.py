@@ -68,12 +68,12 @@ def train(
     with progress_bar(network, recipe.epochs) as bar:
 
         def report(state: Progress) -> None:
-            if state.watched_accuracy is None:
+            if state.held_out_accuracy is None:
                 bar.advance(1 / state.n_steps)
                 return
             say(
                 f"epoch {state.epoch + 1} of {recipe.epochs}: loss {state.loss:.3f}, accuracy"
-                f" {100 * state.accuracy:.1f} %, {100 * state.watched_accuracy:.1f} % on held-out"
+                f" {100 * state.accuracy:.1f} %, {100 * state.held_out_accuracy:.1f} % on held-out"
                 " images."
             )
 
@@ -86,7 +86,7 @@ def train(
             device=device,
             progress=report,
         )
-    accuracy, n = checkpoint.history[-1]["watched"], len(images.watched_labels)
+    accuracy, n = checkpoint.history[-1]["held_out"], len(images.held_out_labels)
     say(
         f"Wrote {output}: {network} after {recipe.epochs} epochs, accuracy {100 * accuracy:.1f} %"
         f" on {n:,} held-out images."

@@ -144,7 +144,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         if isinstance(estimator, FrozenEstimator) or self.cv == "prefit":
             classes, tested = _classes_of_fitted(estimator, fit_params), np.arange(len(y))
             response = _find_response(self.response_method, estimator, calibrator)
-            parts = [[_scores(response, estimator, each) for each in (X, *_deal(X_ood, 1))]]
+            parts = [[_scores(response, estimator, each) for each in (X, *_split_ood(X_ood, 1))]]
         else:
             classes = np.unique(y)
             if len(classes) < 2:
@@ -161,7 +161,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
                 delayed(_score_fold)(
                     clone(unfitted), response, X, y, split, ood, routed.estimator.fit
                 )
-                for split, ood in zip(splits, _deal(X_ood, len(splits)), strict=True)
+                for split, ood in zip(splits, _split_ood(X_ood, len(splits)), strict=True)
             )
         known, ood = ([s for s in column if s is not None] for column in zip(*parts, strict=True))
         scores = np.concatenate([*known, *ood])
@@ -395,7 +395,7 @@ def _encode(y: NDArray[Any], classes: NDArray[Any]) -> IntArray:
         ) from None
 
 
-def _deal(X_ood: Any, n_folds: int) -> list[Any]:
+def _split_ood(X_ood: Any, n_folds: int) -> list[Any]:
     """Return OOD samples for each fold, so that all scores come from the same estimators."""
     n = 0 if X_ood is None else _num_samples(X_ood)
     rows = [np.arange(fold, n, n_folds) for fold in range(n_folds)]

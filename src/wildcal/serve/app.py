@@ -147,12 +147,12 @@ class Service:
         asked, tensors = protocol.read_request(
             await self._body(request), request.headers.get(protocol.HEADER)
         )
-        x, near = model.read(asked, tensors)
+        x, distances = model.read(asked, tensors)
         try:
-            if not self.streams.is_live(model.name, asked.stream):
-                model.monitor.new().update(x, knn_distances=near)  # refused samples open no stream
+            if not self.streams.is_live(model.name, asked.stream):  # refused samples open none
+                model.monitor.new().update(x, knn_distances=distances)
             stream = await self.streams.ready(model, asked.stream)
-            result = stream.monitor.update(x, asked.id, knn_distances=near)
+            result = stream.monitor.update(x, asked.id, knn_distances=distances)
         except InputError as error:  # the argument X is named after its tensor
             raise InputError(re.sub("^X ", f"{model.calibrator.input_} ", str(error))) from error
         if asked.id is not None:

@@ -1,7 +1,6 @@
 """`Extractor`: logits and neighbor distances of the conditions of a plan."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -26,7 +25,7 @@ _CPU_PIXELS: Final = 32 * 32 * 32
 _MIN_BATCH: Final = 8
 _GPU_FACTOR: Final = 16
 # Training images whose features are computed and kept together.
-PART: Final = 5000
+PART_SIZE: Final = 5000
 _N_TRIED: Final = 8
 # A worker of a cluster may have several threads, which share one network.
 _LOCK: Final = Lock()
@@ -58,7 +57,7 @@ class Neighbors:
     def parts(self) -> list[Indices]:
         """The indices of the training images whose features are computed together."""
         n = len(self.indices)
-        return [self.indices[i : i + PART] for i in range(0, n, PART)]
+        return [self.indices[i : i + PART_SIZE] for i in range(0, n, PART_SIZE)]
 
 
 def training_neighbors(
@@ -233,20 +232,10 @@ class Extractor:
     def _batches(
         self, read: Callable[[Indices], Images], indices: Indices
     ) -> Iterator[NDArray[np.float32]]:
-        """Yield normalized images; a thread prepares the next while the network runs."""
+        """Yield normalized images."""
         size = self.batch_size()
-        parts = [indices[i : i + size] for i in range(0, len(indices), size)]
-
-        def prepare(part: Indices) -> NDArray[np.float32]:
-            return self.preprocess.normalize(read(part))
-
-        with ThreadPoolExecutor(1) as pool:
-            coming = pool.submit(prepare, parts[0])
-            for following in [*parts[1:], None]:
-                ready = coming.result()
-                if following is not None:
-                    coming = pool.submit(prepare, following)
-                yield ready
+        for i in range(0, len(indices), size):
+            yield self.preprocess.normalize(read(indices[i : i + size]))
 
     def batch_size(self) -> int:
         """Return how many images the network reads at once."""

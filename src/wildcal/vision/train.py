@@ -21,7 +21,7 @@ from wildcal.vision.splits import n_learned
 
 _PAD: Final = 4
 """Black pixels around an image, into which crops may reach."""
-_N_WATCHED: Final = 1000
+_N_HELD_OUT: Final = 1000
 _MOMENTUM: Final = 0.9
 
 
@@ -79,23 +79,23 @@ class TrainingData:
     preprocess: Preprocess
     images: Images
     labels: Indices
-    watched_images: Images
-    watched_labels: Indices
+    held_out_images: Images
+    held_out_labels: Indices
 
 
 def read_training_data(dataset: str, folder: str | Path) -> TrainingData:
     """Return the training images of "cifar10" or "cifar100" without those for calibration."""
     images = CIFAR[dataset](folder, "train")
     n = n_learned(len(images))
-    learned, watched = np.arange(n), np.arange(n, min(n + _N_WATCHED, len(images)))
+    learned, held_out = np.arange(n), np.arange(n, min(n + _N_HELD_OUT, len(images)))
     return TrainingData(
         name=dataset,
         class_names=images.class_names,
         preprocess=CIFAR_PREPROCESS[dataset],
         images=images.read(learned),
         labels=images.labels[learned],
-        watched_images=images.read(watched),
-        watched_labels=images.labels[watched],
+        held_out_images=images.read(held_out),
+        held_out_labels=images.labels[held_out],
     )
 
 
@@ -108,7 +108,7 @@ class Progress:
     n_steps: int
     loss: float
     accuracy: float
-    watched_accuracy: float | None = None
+    held_out_accuracy: float | None = None
     """Set once, at the end of each epoch."""
 
 
@@ -172,10 +172,10 @@ def train(
         checkpoint = _resumed(path, checkpoint, model, optimizer)
     for epoch in range(len(checkpoint.history), recipe.epochs):
         state = _run_epoch(model, optimizer, data, recipe, epoch, device, progress)
-        watched = _accuracy(model, data, device)
-        progress(replace(state, watched_accuracy=watched))
+        held_out = _accuracy(model, data, device)
+        progress(replace(state, held_out_accuracy=held_out))
         checkpoint.history.append(
-            {"loss": state.loss, "accuracy": state.accuracy, "watched": watched}
+            {"loss": state.loss, "accuracy": state.accuracy, "held_out": held_out}
         )
         checkpoint.weights = {n: t.cpu() for n, t in model.state_dict().items()}
         checkpoint.momentum = {}
@@ -249,11 +249,11 @@ def _accuracy(model: nn.Module, data: TrainingData, device: str) -> float:
     model.eval()
     n_right = 0
     with torch.inference_mode():
-        for first in range(0, len(data.watched_labels), 100):
+        for first in range(0, len(data.held_out_labels), 100):
             part = slice(first, first + 100)
-            logits = model(_as_input(data.preprocess, data.watched_images[part]).to(device))
-            n_right += int((logits.argmax(1).cpu().numpy() == data.watched_labels[part]).sum())
-    return n_right / len(data.watched_labels)
+            logits = model(_as_input(data.preprocess, data.held_out_images[part]).to(device))
+            n_right += int((logits.argmax(1).cpu().numpy() == data.held_out_labels[part]).sum())
+    return n_right / len(data.held_out_labels)
 
 
 def _as_input(preprocess: Preprocess, images: Images) -> torch.Tensor:
