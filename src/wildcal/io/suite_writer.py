@@ -100,12 +100,14 @@ class SuiteWriter:
         """The names of the splits written so far."""
         return tuple(split.name for split in self._manifest.splits)
 
-    def done(self, name: str, *, n_samples: int | None = None) -> bool:
-        """Return whether a split is written and its checksum matches."""
+    def done(self, name: str, *, n_samples: int | None = None, knn_distances: bool = False) -> bool:
+        """Return whether a split is written, also its distances if asked for, and undamaged."""
         if name not in self.names:
             return False
         split = Suite(self.folder, self._manifest).split(name)
         if n_samples not in (None, split.n_samples):
+            return False
+        if knn_distances and "knn_distances" not in split.info.arrays:
             return False
         try:
             split.verify()

@@ -20,7 +20,6 @@ from wildcal.io.suite import Suite
 from wildcal.io.suite_writer import SuiteWriter
 from wildcal.vision.extractor import Extractor, Neighbors, Progress
 from wildcal.vision.images import PRESETS, Preprocess
-from wildcal.vision.plan import Condition, Plan
 
 _PACKAGES: Final = ("wildcal", "numpy", "torch", "onnxruntime", "opencv-python-headless", "pillow")
 _N_CHECKED: Final = 512
@@ -116,8 +115,15 @@ def extract(
     folder, plan = Path(folder), extractor.plan
     extractor.check()
     writer = _open_writer(extractor, folder, dtype)
-    _write_indices(folder / "indices.npz", plan)
-    missing = {c.name: c for c in plan.conditions if not _is_done(writer, c, extractor)}
+    with atomic_write(folder / "indices.npz", "wb") as file:
+        indices: dict[str, Any] = {c.name: c.indices for c in plan.conditions}
+        np.savez_compressed(file, **indices)
+    has_neighbors = extractor.neighbors is not None
+    missing = {
+        c.name: c
+        for c in plan.conditions
+        if not writer.done(c.name, n_samples=len(c.indices), knn_distances=has_neighbors)
+    }
     progress(plan.n_samples - sum(len(c.indices) for c in missing.values()))
     features = folder / ".training-features"
     if extractor.neighbors is not None and missing:
@@ -233,21 +239,6 @@ def _run_all(
         tasks = {client.submit(method, shared, x, pure=False): x for x in arguments}
         for task, result in as_completed(tasks, with_results=True):
             yield tasks.pop(task), result
-
-
-def _is_done(writer: SuiteWriter, condition: Condition, extractor: Extractor) -> bool:
-    if not writer.done(condition.name, n_samples=len(condition.indices)):
-        return False
-    split = Suite.open(writer.folder).split(condition.name)
-    return extractor.neighbors is None or "knn_distances" in split.info.arrays
-
-
-def _write_indices(path: Path, plan: Plan) -> None:
-    """Write which images of its data set each condition has."""
-    if not path.exists():
-        with atomic_write(path, "wb") as file:
-            arrays: dict[str, Any] = {c.name: c.indices for c in plan.conditions}
-            np.savez_compressed(file, **arrays)
 
 
 def _describe_neighbors(extractor: Extractor) -> dict[str, Any] | None:
