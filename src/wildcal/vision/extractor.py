@@ -1,6 +1,7 @@
 """`Extractor`: logits and neighbor distances of the conditions of a plan."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -232,10 +233,20 @@ class Extractor:
     def _batches(
         self, read: Callable[[Indices], Images], indices: Indices
     ) -> Iterator[NDArray[np.float32]]:
-        """Yield normalized images."""
+        """Yield normalized images; a thread prepares the next while the network runs."""
         size = self.batch_size()
-        for i in range(0, len(indices), size):
-            yield self.preprocess.normalize(read(indices[i : i + size]))
+        parts = [indices[i : i + size] for i in range(0, len(indices), size)]
+
+        def prepare(part: Indices) -> NDArray[np.float32]:
+            return self.preprocess.normalize(read(part))
+
+        with ThreadPoolExecutor(1) as pool:
+            coming = pool.submit(prepare, parts[0])
+            for following in [*parts[1:], None]:
+                ready = coming.result()
+                if following is not None:
+                    coming = pool.submit(prepare, following)
+                yield ready
 
     def batch_size(self) -> int:
         """Return how many images the network reads at once."""
