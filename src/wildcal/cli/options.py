@@ -222,6 +222,12 @@ def read_labeled(
     return samples if ood is None else with_ood(samples, ood, columns)
 
 
+def refuse_weights(columns: Columns, what: str) -> None:
+    """Raise if a column of weights is declared, which would not be used."""
+    if columns.weight_column is not None:
+        raise InputError(f"weight_column must be left out: {what} count samples.", "weight_column")
+
+
 def with_ood(samples: SampleSet, path: Path, columns: Columns) -> SampleSet:
     """Return samples with those of another file appended, with the label -1."""
     declared = replace(columns, input=samples.input, class_names=samples.class_names)
