@@ -43,7 +43,6 @@ def compare_models(
     if len(source) == 1:
         raise click.UsageError("give at least two files.")
     models: dict[str, Any] = {}
-    input = None
     ids: Any = None
     for path in source:
         samples = common.read_labeled(path, columns)
