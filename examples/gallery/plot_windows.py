@@ -1,6 +1,6 @@
-"""A window of unlabeled samples, by its size.
+"""A window of unlabelled samples, by its size.
 
-`WindowScaling` adapts to an unlabeled window of test samples. It learns from labeled samples of other domains
+`WindowScaling` adapts to an unlabelled window of test samples. It learns from labelled samples of other domains
 how. How large must the window be?
 """
 

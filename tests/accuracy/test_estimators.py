@@ -10,23 +10,9 @@ import torch
 from scipy.optimize import linprog
 
 from wildcal import load, save
-from wildcal.accuracy import (
-    AC,
-    ATC,
-    CBPE,
-    COTT,
-    ESTIMATORS,
-    GDE,
-    AccuracyStatistics,
-    get_estimator,
-)
+from wildcal.accuracy import AC, ATC, CBPE, COTT, ESTIMATORS, GDE, AccuracyStatistics, get_estimator
 from wildcal.accuracy.transport import transport_prices
-from wildcal.core.exceptions import (
-    CalibrationWarning,
-    FileFormatError,
-    InputError,
-    NotFittedError,
-)
+from wildcal.core.exceptions import CalibrationWarning, FileFormatError, InputError, NotFittedError
 from wildcal.core.validation import check_samples
 
 NAMES = tuple(ESTIMATORS)

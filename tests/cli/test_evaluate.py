@@ -21,6 +21,7 @@ def folder(tmp_path, monkeypatch):
         y = (p.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
         frame = pd.DataFrame(z, columns=["logit_cat", "logit_dog", "logit_bee"])
         frame["label"] = np.array(["cat", "dog", "bee"])[y]
+        frame["w"] = np.arange(n) % 4
         frame["country"] = np.where(np.arange(n) % 3, "DE", "IN")
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
     frame[["logit_cat", "logit_dog", "logit_bee"]] = 2 * z
@@ -137,6 +138,26 @@ def test_compare_models(folder, capsys):
     assert "sharp - test" in capsys.readouterr().out
     assert run(["compare-models", "test.csv", "val.csv"]) == 1
     assert "same samples" in capsys.readouterr().err
+    values = []
+    for line in ("compare-models test.csv sharp.csv", "evaluate sharp.csv"):
+        assert run([*line.split(), "--metrics", "nll", "--weight-column", "w", "--csv", "-"]) == 0
+        values.append(capsys.readouterr().out.splitlines()[-1].split(",")[2])
+    assert values[0] == values[1]
+
+
+def test_classes_are_those_of_the_first_file(folder, capsys):
+    other = pd.read_csv("test.csv")[["logit_bee", "logit_cat", "logit_dog", "label"]]
+    other.to_csv("other.csv", index=False)
+    found = []
+    for test in ("test.csv", "other.csv"):
+        assert run(["compare", "val.csv", test, "--methods", "vector", "--csv", "-"]) == 0
+        found.append(capsys.readouterr().out)
+    assert found[0] == found[1]
+    assert run(["compare-models", "test.csv", "other.csv"]) == 0
+    other.rename(columns={"logit_bee": "logit_ant"}).to_csv("other.csv", index=False)
+    for words in (["compare", "val.csv"], ["compare-models", "test.csv"]):
+        assert run([*words, "other.csv"]) == 1
+        assert "must be those of the classes cat, dog, bee" in capsys.readouterr().err
 
 
 def test_benchmark(tmp_path, capsys, monkeypatch):

@@ -107,8 +107,10 @@ def test_reports_of_probabilities_leave_the_energy_out(probabilities, capsys):
     assert run([*line.split(), "--csv", "-"]) == 0
     assert ",energy," not in capsys.readouterr().out
     page = Path("report.html").read_text("utf-8")
-    assert "energy could not be fitted: input must be" in page
+    assert "energy failed: input must be" in page
     assert "<h2>Groups</h2>" in page
+    assert run("report val.csv test.csv --n-bootstrap 0".split()) == 0
+    assert "energy failed" not in Path("report.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize("command", ["report pacs-resnet18", "demo"])

@@ -125,6 +125,7 @@ def test_models_are_compared_on_the_same_replicates(two_models):
     assert gap.high - gap.low < width
     assert found.verdicts["b"]["nll"] == "worse"
     assert found.verdicts["b"]["accuracy"] == "undecided"
+    assert found.verdicts["b"]["mean_confidence"] == "different"
     assert found.verdicts["b"]["ece"] == "worse"
     assert "b - a" in str(found)
 

@@ -156,6 +156,12 @@ def test_tables(samples):
     )
 
 
+def test_probabilities_of_0_are_noted():
+    found = wildcal.evaluate([0, 1], np.array([[1.0, 0.0], [1.0, 0.0]]))
+    assert "a probability of 0 for the label counts as 1e-34 (1 of 2)" in str(found)
+    assert "1e-34" not in str(wildcal.evaluate([0, 1], np.full((2, 2), 0.5)))
+
+
 def test_input_errors(samples):
     y, proba = samples
     with pytest.raises(InputError, match="either proba, or logits and calibrator"):

@@ -208,7 +208,7 @@ CASES = {
     # Probabilities, almost.
     "probabilities as logits": case("x.csv", ("must be logits", "proba"), table(scores=P, y=Y)),
     "logits as probabilities": case(
-        "x.csv", "must lie in [0, 1]", table(y=Y), input="proba", score_columns="logit_*"
+        "x.csv", "Try input logits", table(y=Y), input="proba", score_columns="logit_*"
     ),
     "percent": case("x.csv", ("got 9", "percent"), table("proba_", 100 * P, y=Y), input="proba"),
     "one sample off": case(
@@ -217,16 +217,10 @@ CASES = {
         table("proba_", changed(P, 7, int(P[7].argmax()), 0.0), y=Y),
     ),
     "probabilities as log-probabilities": case(
-        "x.csv",
-        "log_proba_*",
-        table("proba_", P, y=Y),
-        input="log_proba",
+        "x.csv", "log_proba_*", table("proba_", P, y=Y), input="log_proba"
     ),
     "confidence in percent": case(
-        "x.csv",
-        "percent",
-        csv(confidence=100 * CONFIDENCE, correct=Y > 0),
-        input="confidence",
+        "x.csv", "percent", csv(confidence=100 * CONFIDENCE, correct=Y > 0), input="confidence"
     ),
     "confidence without correct": case(
         "x.csv", "label_column must be given", csv(confidence=CONFIDENCE), input="confidence"
@@ -295,10 +289,7 @@ CASES = {
         "x.csv", "w must be numbers", table(y=Y, w=["much"] * 40), weight_column="w"
     ),
     "no source domain": case(
-        "x.csv",
-        "source domain",
-        table(y=Y, site=np.where(Y > 1, "a", "b")),
-        domain_column="site",
+        "x.csv", "source domain", table(y=Y, site=np.where(Y > 1, "a", "b")), domain_column="site"
     ),
     "a log that is none": case("x.jsonl", "filtered_resps", LINES, input="lm-eval"),
 }
@@ -330,10 +321,6 @@ def test_one_clear_line_and_nothing_is_saved(tmp_path, needs, capsys, each):
 
 def test_no_declared_scores():
     assert len(read_samples({"logits": Z, "y": Y}, score_columns=[])) == len(Z)
-
-
-def test_there_are_enough():
-    assert len(CASES) >= 60
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -12,7 +12,6 @@ import numpy as np
 from wildcal.cli import options as common
 from wildcal.cli.output import check_output, print_result, progress_bar, say, text_table
 from wildcal.cli.types import COUNT, NAMES, PATH
-from wildcal.core.exceptions import InputError
 from wildcal.io.artifact import save
 from wildcal.io.samples import iter_samples, read_samples
 from wildcal.io.schema import Columns
@@ -57,18 +56,12 @@ def fit(
     from wildcal.accuracy import get_estimator
 
     check_output(output, suffixes=(".json",))
+    common.refuse_weights(columns, "estimators")
     fitted = get_estimator(estimator)
     samples = common.read_labeled(source, columns)
-    if samples.sample_weight is not None:
-        raise InputError("weight_column must be left out: estimators count samples.")
     with progress_bar(f"Fitting {fitted.title}"):
-        fitted.fit(
-            samples.X,
-            samples.y,
-            input=samples.input,
-            domain=samples.domain,
-            source_domain=source_domain,
-        )
+        options: dict[str, Any] = {"input": samples.input, "source_domain": source_domain}
+        fitted.fit(samples.X, samples.y, domain=samples.domain, **options)
     fitted.class_names_ = samples.class_names
     save(fitted, output, metadata=metadata, columns=columns.to_dict())
     say(f"Accuracy {100 * fitted.source_accuracy_:.1f} % on {fitted.n_source_:,} source samples.")

@@ -48,8 +48,9 @@ def compare(
 
     common.check_test_file(test, calibration)
     fitted_on = common.read_labeled(calibration, replace(columns, group_column=None), ood=ood)
+    kind = columns.input or fitted_on.input
+    columns = replace(columns, input=kind, class_names=fitted_on.class_names)
     tested_on = common.read_labeled(test, columns, ood=test_ood)
-    distances = (fitted_on.knn_distances, tested_on.knn_distances)
     with progress_bar("Comparing", total=len(methods) if methods else None) as progress:
         result = run(
             (fitted_on.X, fitted_on.y),
@@ -57,7 +58,7 @@ def compare(
             methods,
             input=fitted_on.input,
             domain=fitted_on.domain,
-            knn_distances=None if distances[0] is None else distances,
+            knn_distances=(fitted_on.knn_distances, tested_on.knn_distances),
             sample_weight=(fitted_on.sample_weight, tested_on.sample_weight),
             groups=tested_on.group,
             progress=lambda name: progress.advance(),

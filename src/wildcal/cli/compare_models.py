@@ -1,5 +1,6 @@
 """`wildcal compare-models`: compare models on the same samples."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +43,10 @@ def compare_models(
     if len(source) == 1:
         raise click.UsageError("give at least two files.")
     models: dict[str, Any] = {}
-    input = None
     ids: Any = None
     for path in source:
         samples = common.read_labeled(path, columns)
+        columns = replace(columns, class_names=samples.class_names)
         proba = probabilities(samples)
         input = samples.input if proba.ndim == 1 else None
         if ids is not None and samples.id is not None and (samples.id != ids).any():
@@ -53,5 +54,5 @@ def compare_models(
         ids = samples.id
         name = path.stem if path.stem not in models else str(path)
         models[name] = (samples.y, proba)
-    result = run(models, input=input, **options)
+    result = run(models, input=input, sample_weight=samples.sample_weight, **options)
     print_result(result.to_dict(), [result.table()], as_json, csv_output, result.records())

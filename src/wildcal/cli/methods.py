@@ -44,8 +44,7 @@ def methods(as_json: bool) -> None:
         for name, each in described.items()
     ]
     header = ("name", "method", "uses", "accuracy\npreserved", "reference")
-    table = text_table(header, rows, n_left=len(header))
-    print_result(described, [table], as_json)
+    print_result(described, [text_table(header, rows, n_left=len(header))], as_json)
 
 
 def _uses(method: object) -> str:

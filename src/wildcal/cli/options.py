@@ -19,7 +19,7 @@ from wildcal.core.calibrator import Calibrator
 from wildcal.core.exceptions import InputError
 from wildcal.io.artifact import load
 from wildcal.io.chunked import columns_for
-from wildcal.io.formats import open_source
+from wildcal.io.formats import naming, open_source
 from wildcal.io.samples import SampleSet, read_samples
 from wildcal.io.schema import INPUTS, Columns
 from wildcal.io.suite import Suite
@@ -218,8 +218,15 @@ def read_labeled(
         samples = read_samples(path, y, columns=columns, **options)
     if knn_file is not None:
         samples = replace(samples, knn_distances=read_array(knn_file))
-    samples.require_labels()
+    with naming(source if isinstance(source, Path) else source[0]):
+        samples.require_labels()
     return samples if ood is None else with_ood(samples, ood, columns)
+
+
+def refuse_weights(columns: Columns, what: str) -> None:
+    """Raise if a column of weights is declared, which would not be used."""
+    if columns.weight_column is not None:
+        raise InputError(f"weight_column must be left out: {what} count samples.", "weight_column")
 
 
 def with_ood(samples: SampleSet, path: Path, columns: Columns) -> SampleSet:

@@ -26,8 +26,7 @@ def show(calibrator: Path, as_json: bool) -> None:
     from wildcal.io.artifact import load
 
     fitted, info = load(calibrator, return_info=True)
-    document = json.loads(calibrator.read_text("utf-8"))
-    print_result(document, _lines(fitted, info), as_json)
+    print_result(json.loads(calibrator.read_text("utf-8")), _lines(fitted, info), as_json)
 
 
 def fit_line(fitted: Any) -> str:
@@ -40,7 +39,7 @@ def fit_line(fitted: Any) -> str:
         samples += f" of {info.n_domains} domains"
     line = f"Fitted {fitted.title} on {samples}, {fitted.n_classes_} classes"
     if info.loss_before == info.loss_before:  # not NaN
-        line += f": {info.loss} {info.loss_before:.5g} -> {info.loss_after:.5g}"
+        line += f": {info.loss} {info.loss_before:#.4g} -> {info.loss_after:#.4g}"
     return line + ("." if info.converged else ", NOT CONVERGED.")
 
 
@@ -60,10 +59,9 @@ def _lines(fitted: Any, info: Any) -> Iterator[str]:
     else:
         accuracy = f"Accuracy {100 * fitted.source_accuracy_:.1f} %"
         yield f"{accuracy} on {fitted.n_source_:,} source samples."
-    yield f"Input: {fitted.input_}."
     if names := fitted.class_names_:
         more = f" and {len(names) - 8} more" if len(names) > 8 else ""
         yield f"Classes: {', '.join(names[:8])}{more}."
-    for name, value in {**info.columns, **info.metadata}.items():
+    for name, value in {"input": fitted.input_, **info.columns, **info.metadata}.items():
         yield f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}"
     yield f"Written by wildcal {info.version}."

@@ -108,7 +108,7 @@ def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
     table = text_table(
         ("split", "role", "domain", "splits", "samples", "accuracy", "confidence", "energy"),
         cells,
-        note="Raw logits: accuracy and mean confidence in %, mean free energy -logsumexp(z).",
+        note="Uncalibrated: accuracy and mean confidence in %, mean free energy -logsumexp(z).",
         n_left=3,
     )
     document = {"path": str(opened.path), **about, "verified": verify, "summary": rows}
@@ -152,6 +152,7 @@ def write_suite(
     """Write a suite of files of samples, and return the number of its splits."""
     common.check_test_file(test, calibration)
     columns = replace(columns, group_column=None)
+    common.refuse_weights(columns, "suites")
     if output.exists() or not output.parent.is_dir():
         problem = "not exist" if output.exists() else "be in a folder that exists"
         raise InputError(f"output must {problem}, got {output}.", "output")

@@ -113,7 +113,7 @@ def transform(
 ) -> Images:
     """Return images under one validation transform, which keeps the class.
 
-    With these, methods are fitted to labeled images that are shifted, but by none of the
+    With these, methods are fitted to labelled images that are shifted, but by none of the
     corruptions that they are tested on.
 
     Parameters

@@ -54,7 +54,8 @@ def run_benchmark(
         Suites by the names to show, or suites.
     methods
         Specifications such as "ts", "dac+energy", "ts@source,shifted", see `MethodSpec.parse`, or
-        unfitted calibrators. Default: those of the paper and `auto`.
+        unfitted calibrators. Default: those of the paper and `auto`; without energy if a suite
+        has no raw logits.
     metrics
         Names of `wildcal.metrics.METRICS`. On OOD splits the ood metrics are computed: the
         detection metrics against as many source test samples, chosen at random.
@@ -91,7 +92,9 @@ def run_benchmark(
         kept = Diagnostics(n_bins) if diagnostics else None
         try:
             data = read_calibration(suite, ood=ood, n_ood=n_ood)
-            fitted, failed = _fit(name, specs, data, progress)
+            has_all = methods is not None or suite.input == "logits"
+            used = [s for s in specs if has_all or not s.calibrator.requires_raw_logits]
+            fitted, failed = _fit(name, used, data, progress)
             splits = splits_to_test(suite, data.ood_set)
             measured, gaps = _measure_splits(name, splits, fitted, chosen, options, kept, progress)
         except (FileFormatError, InputError) as error:

@@ -23,7 +23,7 @@ class ModelComparison(Result):
     differences: Mapping[str, Mapping[str, Difference]]
     """By model, then metric: the value of the model minus that of the first one."""
     verdicts: Mapping[str, Mapping[str, str]]
-    """By model, then metric: "better", "worse", "equivalent" or "undecided"."""
+    """By model, then metric: "better", "worse", "different", "equivalent" or "undecided"."""
     margin: float | None
     """Differences up to this size count as equivalent."""
 
@@ -44,11 +44,8 @@ class ModelComparison(Result):
                 estimate_column(f"{name} - {reference}", metrics, gaps, interval=True, sign=True),
                 text_column("verdict", verdicts),
             ]
-        level = f"{100 * first.level:g} %"
-        notes = [
-            units(first),
-            f"Differences with paired {level} intervals on the same bootstrap replicates.",
-        ]
+        notes = [units(first), f"Differences with paired {100 * first.level:g} % intervals."]
+        notes += [f"{n}: {note}" for n, e in self.evaluations.items() for note in e.notes]
         if self.margin is not None:
             notes.append(f"Equivalent: the interval lies within {self.margin:g}.")
         return Table.of(f"{first.n_samples:,} samples", columns, notes)
@@ -100,7 +97,8 @@ def compare_models(
     margin
         Differences up to this size count as equivalent, in the unit of each metric (0.01 is one
         point of accuracy). With it, a verdict is "equivalent" if the interval lies within the
-        margin. Verdicts are "better" or "worse" if the interval excludes 0, else "undecided".
+        margin. Verdicts are "better" or "worse" if the interval excludes 0 ("different" if the
+        metric has no better side), else "undecided".
     input, **options
         As in `evaluate`, such as `sample_weight`, `metrics`, `n_bootstrap` and `level`.
 
@@ -141,10 +139,7 @@ def compare_models(
 
 
 def verdict(metric: str, difference: Difference, margin: float | None) -> str:
-    """Return "better", "worse", "equivalent" or "undecided" of a difference to the reference.
-
-    Metrics without a better side are "equivalent" or "undecided".
-    """
+    """Return the verdict on a difference to the reference, see `compare_models`."""
     low, high = difference.low, difference.high
     if low is None or high is None:
         return "undecided"
@@ -152,5 +147,5 @@ def verdict(metric: str, difference: Difference, margin: float | None) -> str:
         return "equivalent"
     better = METRICS[metric].better
     if better is None or not difference.is_significant:
-        return "undecided"
+        return "different" if difference.is_significant else "undecided"
     return "better" if (difference.value > 0) == (better == "higher") else "worse"

@@ -99,8 +99,7 @@ def evaluate(
         names, input = calibrator.class_names_, calibrator.input_
         if not calibrator.preserves_accuracy:
             uncalibrated = predicted_classes(logits, input)
-    scores = scores_of(y, proba, input, names, sample_weight)
-    scores = replace(scores, uncalibrated=uncalibrated)
+    scores = replace(scores_of(y, proba, input, names, sample_weight), uncalibrated=uncalibrated)
     return evaluate_scores(scores, metrics, options, split_by_group(scores, groups), progress)
 
 
@@ -139,6 +138,7 @@ def evaluate_scores(
         n_ood=len(scores) - len(inside),
         n_bins=n_bins,
         n_bootstrap=options.n_bootstrap or 0,
+        notes=_zero_note(inside) if "nll" in estimates else (),
         level=level,
         reliability=compute_reliability(inside, n_bins=n_bins, level=level),
         isotonic=compute_isotonic_reliability(inside),
@@ -232,6 +232,13 @@ def subsets(scores: Scores, names: Sequence[Any], index: NDArray[Any]) -> dict[s
         if scores.weight[part].any():
             found[str(name)] = scores.subset(part)
     return found
+
+
+def _zero_note(scores: Scores) -> tuple[str, ...]:
+    """Return a note if the NLL has samples whose label has probability 0."""
+    n = int((scores.log_loss > 78).sum())
+    text = f"NLL: a probability of 0 for the label counts as 1e-34 ({n:,} of {len(scores):,})."
+    return (text,) * (n > 0)
 
 
 def _uncalibrated_accuracy(scores: Scores) -> float | None:

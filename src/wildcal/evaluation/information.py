@@ -17,18 +17,18 @@ class InformationUsed:
     """
 
     n_labels: int = 0
-    """Labeled samples of the source domain."""
+    """Labelled samples of the source domain."""
     n_ood: int = 0
     """OOD samples."""
     ood_set: str | None = None
     n_layers: int = 0
     """Layers with distances to training samples."""
     n_shifted: int = 0
-    """Labeled samples of shifted domains."""
+    """Labelled samples of shifted domains."""
     n_domains: int = 0
     """Number of shifted domains."""
     window: bool = False
-    """Unlabeled test samples."""
+    """Unlabelled test samples."""
     lacked: tuple[str, ...] = ()
     """Data that the method could have used, such as "shifted domains"."""
 
@@ -40,7 +40,7 @@ class InformationUsed:
             f"{self.n_ood:,} OOD samples{ood_set}": self.n_ood,
             f"distances in {self.n_layers} layers": self.n_layers,
             f"{self.n_shifted:,} labels of {domains}": self.n_shifted,
-            "unlabeled test samples": self.window,
+            "unlabelled test samples": self.window,
         }
         parts = [text for text, is_used in used.items() if is_used]
         return ", ".join([*parts, *(f"no {name}" for name in self.lacked)]) or "nothing"

@@ -64,7 +64,7 @@ class MethodSpec:
         """Return the method of ``NAME[@DATA]``, such as dac+energy or ts@source,shifted.
 
         Default data: source; ood for methods that use OOD samples; shifted for methods that adapt
-        to a window, which learn from labeled domains.
+        to a window, which learn from labelled domains.
         """
         name, at, listed = text.strip().partition("@")
         calibrator = get_calibrator(name)

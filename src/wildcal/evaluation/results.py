@@ -103,6 +103,7 @@ class Evaluation(Result):
     """Fraction of samples whose predicted class is not that of the logits; None if not known."""
     replicates: Mapping[str, FloatArray] = field(default_factory=dict)
     """Metrics of bootstrap replicates."""
+    notes: tuple[str, ...] = ()
 
     def __getattr__(self, name: str) -> Estimate:
         if name in METRICS:
@@ -162,7 +163,7 @@ class Evaluation(Result):
                 uncalibrated = Estimate(self.uncalibrated_accuracy)
                 rows.append(_row("accuracy, uncalibrated", metric, uncalibrated))
         heads = ["value", f"{100 * self.level:g} % interval", "noise floor"]
-        notes = [units(self), FLOOR]
+        notes = [units(self), FLOOR, *self.notes]
         if self.n_bootstrap:
             notes.append(
                 f"Intervals: bootstrap with {self.n_bootstrap} replicates. The interval of excess"

@@ -151,9 +151,10 @@ def resolve(names: Sequence[str], columns: Columns, *, labels: bool = True) -> R
 def scores_of(table: Mapping[str, NDArray[Any]], resolved: Resolved) -> NDArray[Any]:
     """Return the scores of a table, shape (n_samples, n_classes) or (n_samples,)."""
     x = numbers_of(table, resolved.scores)
+    is_bounded = resolved.input in ("proba", "confidence") and len(x)
     if resolved.columns.percent:
         x = x / 100
-    elif resolved.input in ("proba", "confidence") and len(x) and 1 + 1e-6 < x.max() <= 100:
+    elif is_bounded and x.min() >= 0 and 1 + 1e-6 < x.max() <= 100:
         raise InputError(
             f"{resolved.scores[0]} must lie in [0, 1], got {x.max():.4g}. Try percent=True for"
             " scores from 0 to 100.",
@@ -202,7 +203,7 @@ def labels_of(
     if numbers is None:
         raise InputError(
             f"{name} has names ({few(sorted(found))}), so the classes must have names. Try"
-            " class_names=.",
+            " class_names=, or positive_class= of two classes.",
             "class_names",
         )
     if names and all(n.isdigit() for n in names) and names != tuple(map(str, range(len(names)))):

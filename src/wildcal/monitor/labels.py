@@ -116,7 +116,7 @@ class DelayedLabels:
         return found
 
     def add(self, confidence: Sequence[float], correct: Sequence[bool]) -> None:
-        """Add labeled samples: their confidence, and whether the prediction was right."""
+        """Add labelled samples: their confidence, and whether the prediction was right."""
         p, y = np.asarray(confidence, np.float64), np.asarray(correct, np.float64)
         bins = np.minimum((p * N_BINS).astype(np.int64), N_BINS - 1)
         columns = np.stack([np.ones(len(p)), p, y, p * (1 - p)], axis=1)

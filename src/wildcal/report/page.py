@@ -63,7 +63,6 @@ def make_report(
     page: str = load_template().render(
         content=content,
         found=found,
-        skipped={k: v for k, v in results.skipped.items() if k.startswith(f"{name}: ")},
         summary=summary(results, name),
         command=command or "make_report of the Python package",
         versions={

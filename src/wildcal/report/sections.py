@@ -181,14 +181,14 @@ def _groups(content: Content) -> dict[str, Any]:
     found = {m: e for m, e in content.groups.items() if e.groups and m in content.order}
     if not found:
         return {}
-    last = list(found.values())[-1]
+    last, label = list(found.values())[-1], charts.method_label(list(found)[-1])
     names = sorted(last.groups, key=lambda g: -float(last.groups[g].excess_ece))
     ece = {m: {g: e.groups[g].ece for g in names} for m, e in found.items()}
     groups = [last.groups[g] for g in names]
     columns = [
         text_column("group", names),
         (Column("samples"), [Cell(f"{e.n_samples:,}") for e in groups]),
-        (Column("accuracy (%)"), [number(e.accuracy.value) for e in groups]),
+        (Column(f"accuracy (%), {label}"), [number(e.accuracy.value) for e in groups]),
     ]
     for m, column in ece.items():
         cells = [number(e.value, e.interval) for e in column.values()]

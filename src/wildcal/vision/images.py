@@ -1,4 +1,4 @@
-"""Sets of labeled images, and how a picture becomes the numbers that a network takes."""
+"""Sets of labelled images, and how a picture becomes the numbers that a network takes."""
 
 import os
 from abc import ABC, abstractmethod
@@ -104,7 +104,7 @@ PRESETS: Final = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ImageSet(ABC):
-    """Labeled images of one size; pixels are read when they are asked for.
+    """Labelled images of one size; pixels are read when they are asked for.
 
     Parameters
     ----------
