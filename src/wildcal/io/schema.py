@@ -321,7 +321,8 @@ def _in_class_order(
     by_name = columns.score_columns is None or columns.score_columns[0].endswith("*")
     if by_name and list(found) != [str(k) for k in range(len(wanted))]:
         raise InputError(
-            f"score_columns must be those of the classes {few(wanted)}, got {few(found)}.",
+            f"score_columns must be those of the classes {few(wanted)}, got {few(found)}"
+            f"; the difference is {few(sorted({*wanted} ^ {*found}))}.",
             "score_columns",
         )
     return scores
