@@ -223,7 +223,8 @@ class _Runner:
             else:
                 raise InputError(f"it must have {kind!r}, or an id and a label.", "samples")
         except (ValueError, TypeError, RecursionError) as error:
-            problem = f"line {number}: {error}"
+            reason = "it must be JSON." if isinstance(error, json.JSONDecodeError) else error
+            problem = f"line {number}: {reason}"
             if not self.skip_invalid:
                 raise FileFormatError(f"{problem} --skip-invalid leaves such lines out.") from error
             self.n_skipped += 1
