@@ -66,10 +66,9 @@ def _lines(fitted: Any, info: Any) -> Iterator[str]:
     else:
         accuracy = f"Accuracy {100 * fitted.source_accuracy_:.1f} %"
         yield f"{accuracy} on {fitted.n_source_:,} source samples."
-    yield f"Input: {fitted.input_}."
     if names := fitted.class_names_:
         more = f" and {len(names) - 8} more" if len(names) > 8 else ""
         yield f"Classes: {', '.join(names[:8])}{more}."
-    for name, value in {**info.columns, **info.metadata}.items():
+    for name, value in {"input": fitted.input_, **info.columns, **info.metadata}.items():
         yield f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}"
     yield f"Written by wildcal {info.version}."
