@@ -232,7 +232,7 @@ CASES = {
         input="confidence",
     ),
     "confidence without correct": case(
-        "x.csv", "label_column must be given", csv(confidence=CONFIDENCE), input="confidence"
+        "x.csv", "correct_column must be given", csv(confidence=CONFIDENCE), input="confidence"
     ),
     "correct is a class": case(
         "x.csv",

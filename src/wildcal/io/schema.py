@@ -393,7 +393,7 @@ def _correct(values: NDArray[Any], name: str | None) -> NDArray[np.bool_]:
     wrong = [i for i, text in enumerate(texts) if text not in _TRUE]
     if wrong:
         raise InputError(
-            f"{name} must be true or false, got {values[wrong[0]]!r:.60} at index {wrong[0]}.",
+            f"{name} must be true or false, got {str(values[wrong[0]])!r:.60} at index {wrong[0]}.",
             "correct_column",
         )
     return np.array([_TRUE[text] for text in texts])
