@@ -88,6 +88,7 @@ def test_invalid_lines(folder):
     _, err = run(folder, "run", "c.json", given=bad, code=1)
     assert "line 21: logits must have shape (4,), got (2,)." in err
     assert "--skip-invalid leaves such lines out" in err
+    assert "line 21: it must be JSON. " in run(folder, "run", "c.json", given=good + "x", code=1)[1]
     _, err = run(folder, "run", "c.json", "--skip-invalid", given=bad)
     assert "40 samples: " in err
     assert err.rstrip().endswith("; 2 lines skipped.")

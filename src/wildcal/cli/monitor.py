@@ -180,7 +180,8 @@ def merge_command(
     for path in states:
         file = stream_file(path, name, stream) if path.is_dir() else path
         if path.is_dir() and not file.exists():
-            raise FileFormatError(f"{path} has no stream {stream!r} of {name!r}.")
+            text = f"{path} has no stream {stream!r} of {name!r}. Try --stream and --model."
+            raise FileFormatError(text)
         parts.append(Monitor.load(file, fitted, estimator=watched))
     whole = reduce(Monitor.merged, parts)
     whole.save(output)
