@@ -184,8 +184,8 @@ NOT_CODE = {
 }
 
 
-def count_code_lines(path):
-    """Return the number of lines without comments, docstrings and blank lines."""
+def code_lines(path):
+    """Return the lines without comments, docstrings and blank lines."""
     text = path.read_text("utf-8")
     lines = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -196,11 +196,21 @@ def count_code_lines(path):
             node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
         ) and ast.get_docstring(node):
             lines -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
-    return len(lines)
+    every = text.splitlines()
+    return [every[number - 1].strip() for number in sorted(lines)]
 
 
 def test_size():
-    sizes = {path.relative_to(SRC): count_code_lines(path) for path in SRC.rglob("*.py")}
+    sizes = {path.relative_to(SRC): len(code_lines(path)) for path in SRC.rglob("*.py")}
     assert sum(sizes.values()) <= 20_000
     assert len(sizes) <= 220
     assert {path: size for path, size in sizes.items() if size > 400} == {}
+
+
+def test_no_ten_lines_are_written_twice():
+    places = {}
+    for path in SRC.rglob("*.py"):
+        lines = code_lines(path)
+        for i in range(len(lines) - 9):
+            places.setdefault(tuple(lines[i : i + 10]), []).append(path.name)
+    assert [found for found in places.values() if len(found) > 1] == []
