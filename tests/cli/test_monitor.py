@@ -56,14 +56,14 @@ def test_lines(folder):
     assert [line["class"] for line in found] == expected.argmax(1).tolist()
     assert found[0]["camera"] == "a"
     assert found[-1]["drift_alert"] is False
-    assert err.startswith("30 samples: accuracy")
+    assert err.startswith("30 samples: estimated accuracy")
 
 
 def test_alert(folder, tmp_path):
     text = lines(draw(500)[0]) + lines(draw(500, 0.3)[0])
     file = tmp_path / "alert.json"
     _, err = run(folder, "run", "c.json", "--on-alert", f"cat > {file}", given=text)
-    assert "drift alert: accuracy" in err
+    assert "drift alert: estimated accuracy" in err
     assert json.loads(file.read_text())["drift_alert"] is True
     run(folder, "run", "c.json", "--exit-on-alert", "--quiet", given=text, code=3)
 
@@ -88,6 +88,7 @@ def test_invalid_lines(folder):
     _, err = run(folder, "run", "c.json", given=bad, code=1)
     assert "line 21: logits must have shape (4,), got (2,)." in err
     assert "--skip-invalid leaves such lines out" in err
+    assert "line 21: it must be JSON. " in run(folder, "run", "c.json", given=good + "x", code=1)[1]
     _, err = run(folder, "run", "c.json", "--skip-invalid", given=bad)
     assert "40 samples: " in err
     assert err.rstrip().endswith("; 2 lines skipped.")

@@ -116,7 +116,7 @@ OTHER = helper.make_node("Neg", ["scores"], ["other"])
 @pytest.mark.parametrize("name", ["ts", "energy", "irm"])
 def test_attach(fitted, classifier, tmp_path, name, nodes, outputs, given):
     file = tmp_path / "calibrated.onnx"
-    used = attach(classifier(*nodes, outputs=outputs), fitted(name), file, output=given)
+    used = attach(classifier(*nodes, outputs=outputs), fitted(name), file, logits_output=given)
     assert used == "scores"
     found = run(file, x=X.astype(np.float32))
     assert list(found) == [*outputs, "calibrated_probabilities", "calibrated_confidence"]
@@ -148,16 +148,16 @@ def test_attach_to_probabilities(fitted, classifier, tmp_path):
 @pytest.mark.parametrize(
     ("nodes", "more", "given", "message"),
     [
-        ((OTHER,), {"outputs": ("scores", "other")}, None, "output must be named"),
-        ((), {}, "nothing", "output must be one of scores, got 'nothing'"),
-        ((SOFTMAX,), {"outputs": ("p",)}, "p", "output must be logits, got 'p'"),
+        ((OTHER,), {"outputs": ("scores", "other")}, None, "logits_output must be named"),
+        ((), {}, "nothing", "logits_output must be one of scores, got 'nothing'"),
+        ((SOFTMAX,), {"outputs": ("p",)}, "p", "logits_output must be logits, got 'p'"),
         ((), {"weights": WEIGHTS[:, :4]}, None, "the 4 classes of 'scores', got 5"),
         ((), {"weights": WEIGHTS[:, :4]}, "scores", "the 4 classes of 'scores', got 5"),
     ],
 )
 def test_attach_refuses_outputs(fitted, classifier, tmp_path, nodes, more, given, message):
     with pytest.raises(InputError, match=message):
-        attach(classifier(*nodes, **more), fitted("ts"), tmp_path / "out.onnx", output=given)
+        attach(classifier(*nodes, **more), fitted("ts"), tmp_path / "out.onnx", logits_output=given)
     assert not (tmp_path / "out.onnx").exists()
 
 
@@ -215,10 +215,10 @@ def test_attach_refuses_files(fitted, classifier, tmp_path):
     model.opset_import[0].version = 6
     onnx.save(model, path)
     with pytest.raises(InputError, match="classifier must be convertible from opset 6 to 21"):
-        attach(path, fitted("ts"), out, output="scores")
+        attach(path, fitted("ts"), out, logits_output="scores")
     attach(classifier(), fitted("ts"), out)
     with pytest.raises(InputError, match="classifier must be without a calibrator"):
-        attach(out, fitted("ts"), out, output="scores")
+        attach(out, fitted("ts"), out, logits_output="scores")
     out.unlink()
     path.write_bytes(b"no model")
     with pytest.raises(FileFormatError, match="must be an ONNX model"):

@@ -18,7 +18,8 @@ NAMES = ["ant", "bee", "cat", "dog"]
 
 
 def writer_of(folder, **options):
-    given = {"class_names": NAMES, "model": {"name": "m"}, "data": {"name": "d"}, "knn": KNN}
+    model = {"name": "m", "preprocess": {"mean": 0}}
+    given = {"class_names": NAMES, "model": model, "data": {"name": "d"}, "knn": KNN}
     return SuiteWriter(folder, **{**given, **options})
 
 
@@ -114,6 +115,7 @@ def test_a_second_run_continues(tmp_path):
     [
         ({"class_names": ["a", "b", "c", "d"]}, "class_names must be that of the suite"),
         ({"model": {"name": "other"}}, "model must be that of the suite in .*'m' there, 'other'"),
+        ({"model": {"name": "m", "preprocess": {"mean": 1}}}, "mean: 0 there, 1 here"),
         ({"seed": 1}, "seed must be that of the suite"),
         ({"dtype": "int8"}, "dtype must be one of 'float16', 'float32', 'float64'"),
         ({"model": {"when": object()}}, "plain JSON values"),

@@ -196,6 +196,9 @@ CASES = {
     "a misspelled score": case(
         "x.csv", "'logit_9'", table(label=Y), score_columns="logit_0,logit_9"
     ),
+    "a missing class": case(
+        "x.csv", "the difference is c", csv(logit_a=Y, logit_b=Y), class_names="a,b,c"
+    ),
     "a pattern of nothing": case("x.csv", "p_*", table(label=Y), score_columns="p_*"),
     "a missing group": case("x.csv", "'country'", table(label=Y), group_column="country"),
     "two label columns": case("x.csv", "there are label and y", table(label=Y, y=Y)),
@@ -223,7 +226,7 @@ CASES = {
         "x.csv", "percent", csv(confidence=100 * CONFIDENCE, correct=Y > 0), input="confidence"
     ),
     "confidence without correct": case(
-        "x.csv", "label_column must be given", csv(confidence=CONFIDENCE), input="confidence"
+        "x.csv", "correct_column must be given", csv(confidence=CONFIDENCE), input="confidence"
     ),
     "correct is a class": case(
         "x.csv",

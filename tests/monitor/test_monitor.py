@@ -101,8 +101,8 @@ def test_drift_alert_and_message(calibrator):
     points = round(100 * (status.accuracy_at_calibration - status.estimated_accuracy))
     low, high = (100 * v for v in (status.estimated_accuracy_low, status.estimated_accuracy_high))
     assert status.message == (
-        f"accuracy {100 * status.estimated_accuracy:.0f} % ({low:.0f} to {high:.0f}), {points}"
-        f" points below calibration time, drift since sample {status.alert_since:,}"
+        f"estimated accuracy {100 * status.estimated_accuracy:.0f} % ({low:.0f} to {high:.0f}),"
+        f" {points} points below calibration time, drift since sample {status.alert_since:,}"
     )
 
 

@@ -433,8 +433,8 @@ class AutoCalibrator(Calibrator):
         notes = absent_class_notes(data) if self.weights_[3:].any() else []
         if self.slope_ < 0 and self.weights_[0] < 1:
             notes.append(
-                "classes with larger logits are correct less often. Are labels counted from 1, or"
-                " the columns in another order?"
+                "larger scores are correct less often. Are labels counted from 1, the columns in"
+                " another order, or right and wrong exchanged?"
             )
         return FitInfo(
             loss_before=-float(w @ log_p[0]) / n,

@@ -43,7 +43,7 @@ def export(
     if classifier is None:
         onnx.export(fitted, output)
         outputs = "probabilities" + ", confidence" * (fitted.input_ != "confidence")
-        say(f"Wrote {output}: {fitted.input_} -> {outputs}.")
+        say(f"Wrote {output}: {', '.join((fitted.input_, *fitted.requires))} -> {outputs}.")
     else:
         value = onnx.attach(classifier, fitted, output, logits_output)
         say(f"Wrote {output}: {classifier} with a calibrator after {value!r}.")

@@ -180,7 +180,8 @@ def merge_command(
     for path in states:
         file = stream_file(path, name, stream) if path.is_dir() else path
         if path.is_dir() and not file.exists():
-            raise FileFormatError(f"{path} has no stream {stream!r} of {name!r}.")
+            text = f"{path} has no stream {stream!r} of {name!r}. Try --stream and --model."
+            raise FileFormatError(text)
         parts.append(Monitor.load(file, fitted, estimator=watched))
     whole = reduce(Monitor.merged, parts)
     whole.save(output)
@@ -223,7 +224,8 @@ class _Runner:
             else:
                 raise InputError(f"it must have {kind!r}, or an id and a label.", "samples")
         except (ValueError, TypeError, RecursionError) as error:
-            problem = f"line {number}: {error}"
+            reason = "it must be JSON." if isinstance(error, json.JSONDecodeError) else error
+            problem = f"line {number}: {reason}"
             if not self.skip_invalid:
                 raise FileFormatError(f"{problem} --skip-invalid leaves such lines out.") from error
             self.n_skipped += 1

@@ -90,7 +90,7 @@ def serve(
     fitted = {name: common.load_fitted(path)[0] for name, path in paths.items()}
     service = Service(fitted, settings, watched)
     for stream in service.streams.all():
-        say(f"Stream {stream.name} of {stream.model}: after sample {stream.monitor.n_samples:,}.")
+        say(f"Continuing {stream.model}/{stream.name} after sample {stream.monitor.n_samples:,}.")
     saved = run(service, host, port, lambda text: click.echo(text, err=True))
     if not saved:
         raise WildcalError(f"the streams could not be saved in {state}.")

@@ -95,12 +95,12 @@ def _client(scheduler: str) -> Any:
     with needs_extra("the scheduler", "dask"):
         from distributed import Client
     try:
+        if ":" not in scheduler:  # Dask would print a traceback after its own error
+            raise ValueError("no address")
         return Client(scheduler, timeout=_TIMEOUT, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
-        raise InputError(
-            f"scheduler must be 'local' or the address of a Dask scheduler, got {scheduler!r}.",
-            "scheduler",
-        ) from error
+        text = f"'local' or the address of a running Dask scheduler, got {scheduler!r}."
+        raise InputError(f"scheduler must be {text}", "scheduler") from error
 
 
 def partition_samples(frame: Any, columns: Columns, *, labels: bool) -> SampleSet:

@@ -113,7 +113,7 @@ def attach(
     classifier: str | os.PathLike[str],
     calibrator: Calibrator,
     path: str | os.PathLike[str],
-    output: str | None = None,
+    logits_output: str | None = None,
 ) -> str:
     """Write an ONNX classifier with a calibrator behind its logits; return the value calibrated.
 
@@ -128,7 +128,7 @@ def attach(
         Fitted on the logits (or probabilities) of this classifier.
     path
         The file to write.
-    output
+    logits_output
         The output that the calibrator was fitted on. Default: the logits before a final softmax, or
         the only float output of shape (n, n_classes).
     """
@@ -144,7 +144,7 @@ def attach(
             f"classifier must be without a calibrator, got {classifier}, which has one.",
             "classifier",
         )
-    value = _find_output(model, calibrator, output)
+    value = _find_output(model, calibrator, logits_output)
     opset = max(_opset(model), _opset(added))
     model, added = _converted(model, opset), _converted(added, opset)
     model.ir_version = max(model.ir_version, added.ir_version)
@@ -181,18 +181,17 @@ def _find_output(model: onnx.ModelProto, calibrator: Calibrator, name: str | Non
             wanted = ["logits"]
         sources = {before_softmax.get(n, n) for n in wanted}
         if len(sources) != 1:
-            raise InputError(
-                f"output must be named: the classifier has the outputs {', '.join(outputs)}.",
-                "output",
-            )
+            text = f"logits_output must be named: the classifier has {', '.join(outputs)}."
+            raise InputError(text, "logits_output")
         name = sources.pop()
     elif not any(name in node.output for node in graph.node):
-        raise InputError(f"output must be one of {', '.join(outputs)}, got {name!r}.", "output")
+        text = f"logits_output must be one of {', '.join(outputs)}, got {name!r}."
+        raise InputError(text, "logits_output")
     if name in before_softmax:
         raise InputError(
-            f"output must be logits, got {name!r}, which is normalized. Try"
-            f" output={before_softmax[name]!r}.",
-            "output",
+            f"logits_output must be logits, got {name!r}, which is normalized. Try"
+            f" logits_output={before_softmax[name]!r}.",
+            "logits_output",
         )
     if n_columns.get(name, 0) not in (calibrator.n_classes_, 0):
         raise InputError(

@@ -59,9 +59,8 @@ class SampleSet:
     def require_labels(self) -> NDArray[Any]:
         """Return y, or raise."""
         if self.y is None:
-            raise InputError(
-                "label_column must be given: no column is named label or y.", "label_column"
-            )
+            name = "correct_column" if self.input == "confidence" else "label_column"
+            raise InputError(f"{name} must be given: no column is named label or y.", name)
         return self.y
 
     def _arrays(self) -> dict[str, NDArray[Any]]:

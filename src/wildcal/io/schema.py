@@ -322,7 +322,8 @@ def _in_class_order(
     by_name = columns.score_columns is None or columns.score_columns[0].endswith("*")
     if by_name and list(found) != [str(k) for k in range(len(wanted))]:
         raise InputError(
-            f"score_columns must be those of the classes {few(wanted)}, got {few(found)}.",
+            f"score_columns must be those of the classes {few(wanted)}, got {few(found)}"
+            f"; the difference is {few(sorted({*wanted} ^ {*found}))}.",
             "score_columns",
         )
     return scores
@@ -393,7 +394,7 @@ def _correct(values: NDArray[Any], name: str | None) -> NDArray[np.bool_]:
     wrong = [i for i, text in enumerate(texts) if text not in _TRUE]
     if wrong:
         raise InputError(
-            f"{name} must be true or false, got {values[wrong[0]]!r:.60} at index {wrong[0]}.",
+            f"{name} must be true or false, got {str(values[wrong[0]])!r:.60} at index {wrong[0]}.",
             "correct_column",
         )
     return np.array([_TRUE[text] for text in texts])

@@ -229,6 +229,7 @@ def _difference(there: Any, here: Any) -> str:
     """Return the first key in which two descriptions differ."""
     if isinstance(there, dict) and isinstance(here, dict):
         for key in sorted({*there, *here}):
-            if there.get(key) != here.get(key):
-                return f" ({key}: {there.get(key)!r:.60} there, {here.get(key)!r:.60} here)"
+            a, b = there.get(key), here.get(key)
+            if a != b:
+                return _difference(a, b) or f" ({key}: {a!r:.60} there, {b!r:.60} here)"
     return ""

@@ -74,7 +74,7 @@ class MonitorStatus:
         else:
             side = "below" if points > 0 else "above"
             place = f"{abs(points)} point{'s' * (abs(points) > 1)} {side} calibration time"
-        estimate = f"accuracy {100 * value:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
+        estimate = f"estimated accuracy {100 * value:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
         return f"{estimate}, {place}{drift}{_CALIBRATION[self.calibration]}"
 
     def to_dict(self) -> dict[str, Any]:

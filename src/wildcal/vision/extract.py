@@ -79,8 +79,8 @@ def check_accuracy(
         raise InputError(f"{text}; it is {highest:.1%} with {numbers}. Try these.", "mean")
     if is_chance:
         raise InputError(
-            f"{text}. Does the network expect another crop or other colors, or the classes in"
-            " another order? Try allow_chance=True to go on.",
+            f"{text}. Were trained weights loaded? Does the network expect another crop or other"
+            " colors, or the classes in another order? Try allow_chance=True to go on.",
             "allow_chance",
         )
     return accuracy, n

@@ -381,9 +381,9 @@ def _in_distribution(
         validation, test = (image_folder(folder / p, preprocess) for p in ("validation", "test"))
         first = 0
         if validation.class_names != test.class_names:
-            raise InputError(
-                f"validation and test must have the same class folders in {folder}.", "data"
-            )
+            some = ", ".join(sorted({*validation.class_names} ^ {*test.class_names}))
+            text = f"validation and test must have the same classes in {folder}, got {some} in one."
+            raise InputError(text, "data")
     parts = {"validation": np.arange(first, len(validation)), "test": np.arange(len(test))}
     for part, images in (("validation", validation), ("test", test)):
         wanted = getattr(sizes, part)
