@@ -14,7 +14,6 @@ from typing import Any, Final
 import array_api_compat.numpy as np_compat
 import numpy as np
 
-from wildcal.calibrators._class_notes import absent_class_notes
 from wildcal.core.arrays import (
     BLOCK_ENTRIES,
     Array,
@@ -26,7 +25,7 @@ from wildcal.core.arrays import (
     softmax,
 )
 from wildcal.core.calibrator import Calibrator, FitInfo
-from wildcal.core.validation import Samples
+from wildcal.core.validation import Samples, absent_class_notes
 
 # Ridge on the numbers of a class: times K, off the diagonal times K (K - 1).
 _RIDGE: Final = 0.6

@@ -69,15 +69,8 @@ def fit_densities(
     energy: FloatArray, correct: Any, weight: FloatArray
 ) -> tuple[Gaussian | None, Gaussian | None]:
     """Return P_correct and P_incorrect; None where samples are too few or too much alike."""
-    if is_normalized(energy):
-        return None, None
     first, second = (fit_gaussian(energy[kind], weight[kind]) for kind in (correct, ~correct))
     return first, second
-
-
-def is_normalized(energy: FloatArray) -> bool:
-    """Return whether all energies are about 0, as those of log-softmax are."""
-    return bool((np.abs(energy) < 0.1).all())
 
 
 def fit_gaussian(energy: FloatArray, weight: FloatArray) -> Gaussian | None:
@@ -177,9 +170,9 @@ class EnergyScaling(TemperatureCalibrator):
 
     Notes
     -----
-    Pass raw logits: log-softmax removes the free energy. A sample whose energy lies far from both
-    densities gets plain temperature scaling. The published code has a third, unused parameter and
-    no guard against h <= 0; both are gone, and derivatives are exact.
+    X must be raw logits: log-softmax, which removes the free energy, is refused. A sample whose
+    energy lies far from both densities gets plain temperature scaling. The published code has a
+    third, unused parameter and no guard against h <= 0; both are gone, and derivatives are exact.
 
     Examples
     --------
@@ -223,16 +216,9 @@ class EnergyScaling(TemperatureCalibrator):
         self.temperature_, (self.theta1_, self.theta2_) = ts.temperature, theta
         self.correct_mean_, self.correct_std_ = densities[0] or (None, None)
         self.incorrect_mean_, self.incorrect_std_ = densities[1] or (None, None)
-        return ts.next_info("mse", before, solution, *self._notes(energy, *densities))
+        return ts.next_info("mse", before, solution, *self._notes(*densities))
 
-    def _notes(
-        self, energy: FloatArray, correct: Gaussian | None, incorrect: Gaussian | None
-    ) -> list[str]:
-        if is_normalized(energy):
-            return [
-                "the logits are normalized (log-softmax), so their free energy is 0; the result is"
-                " temperature scaling. Try the scores before the log-softmax."
-            ]
+    def _notes(self, correct: Gaussian | None, incorrect: Gaussian | None) -> list[str]:
         notes = [
             f"too few {kind} samples with different energies to fit a density; its term is 0."
             for kind, density in (("correct", correct), ("misclassified or OOD", incorrect))
@@ -246,9 +232,6 @@ class EnergyScaling(TemperatureCalibrator):
         if self.theta_bounds != "none" and self.theta2_ > _MAX_THETA * (1 - 1e-9):
             notes.append("theta2 is at its published bound of 10. Try theta_bounds='none'.")
         return notes
-
-    def _reads_energy(self) -> bool:
-        return bool(self.theta1_ or self.theta2_)
 
     def energy(self, logits: Any) -> FloatArray:
         """Return the free energy of each sample of raw logits, shape (n_samples,)."""

@@ -8,13 +8,12 @@ from typing import Any
 import array_api_compat.numpy as np_compat
 import numpy as np
 
-from wildcal.calibrators._class_notes import absent_class_notes
 from wildcal.calibrators._isotonic import fit_isotonic, normalized
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, fit_temperature
 from wildcal.core.arrays import Array, FloatArray, in_blocks, softmax
 from wildcal.core.calibrator import Calibrator, FitInfo
 from wildcal.core.piecewise import interpolate, slopes, stack
-from wildcal.core.validation import Samples, check_choice
+from wildcal.core.validation import Samples, absent_class_notes, check_choice
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -12,7 +12,6 @@ from typing import Any, Final, Literal, TypeAlias
 import array_api_compat.numpy as np_compat
 import numpy as np
 
-from wildcal.calibrators._class_notes import absent_class_notes
 from wildcal.core.arrays import (
     LOG_TINY,
     Array,
@@ -25,7 +24,7 @@ from wildcal.core.arrays import (
 )
 from wildcal.core.calibrator import Calibrator, FitInfo
 from wildcal.core.optimize import Solution, fit_logistic
-from wildcal.core.validation import Samples, check_choice
+from wildcal.core.validation import Samples, absent_class_notes, check_choice
 
 Parameters: TypeAlias = Literal["abm", "am", "ab"]
 # Beta calibration keeps probabilities this far from 0 and 1.

@@ -17,6 +17,7 @@ Array: TypeAlias = Any
 """An array of any library that follows the standard."""
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
+BoolArray: TypeAlias = NDArray[np.bool_]
 
 LOG_TINY: Final = float(np.log(np.finfo(np.float32).tiny))
 """Logarithm of the smallest normal float32; smaller probabilities count as equal."""

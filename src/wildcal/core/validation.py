@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import FloatArray, IntArray, logsumexp, unmask
+from wildcal.core.arrays import BoolArray, FloatArray, IntArray, logsumexp, unmask
 from wildcal.core.conversion import INPUT_KINDS, ONE_COLUMN, smallest_positive, to_logits
 from wildcal.core.exceptions import CalibrationWarning, InputError
 from wildcal.core.labels import OOD_LABEL, ClassNames, encode_domain, encode_labels, few
@@ -65,12 +65,12 @@ class Samples:
         return int(self.logits.shape[1])
 
     @property
-    def is_ood(self) -> NDArray[np.bool_]:
+    def is_ood(self) -> BoolArray:
         """Whether a sample is out of distribution."""
         return np.asarray(self.y == OOD_LABEL)
 
     @property
-    def is_source(self) -> NDArray[np.bool_]:
+    def is_source(self) -> BoolArray:
         """Whether a sample is in distribution and of the source domain."""
         return ~self.is_ood if self.domain is None else self.domain == 0
 
@@ -79,7 +79,7 @@ class Samples:
         """Number of domains, 1 without any."""
         return 1 if self.domain is None else int(self.domain.max()) + 1
 
-    def subset(self, mask: NDArray[np.bool_]) -> "Samples":
+    def subset(self, mask: BoolArray) -> "Samples":
         """Return the samples where `mask` is true."""
         if mask.all():
             return self
@@ -275,6 +275,18 @@ def check_weight(sample_weight: Any, n: int) -> tuple[FloatArray, list[str]]:
         f" counts; they are rescaled to the effective number of samples, {effective:.1f}."
     )
     return relative * (effective / relative.sum()), [note]
+
+
+def absent_class_notes(data: Samples) -> list[str]:
+    """Return a warning if classes have no calibration sample."""
+    absent = np.setdiff1d(np.arange(data.n_classes), data.y)
+    if len(absent) in (0, data.n_classes - 1):  # every method warns about samples of one class
+        return []
+    name = absent[0] if data.class_names is None else data.class_names[absent[0]]
+    return [
+        f"{len(absent)} of {data.n_classes} classes have no calibration sample (class {name}), so"
+        " their probabilities may be far too low. Try samples of all classes, or 'ts'."
+    ]
 
 
 def check_distances(knn_distances: Any, n: int, n_layers: int | None = None) -> NDArray[Any]:

@@ -8,7 +8,7 @@ import array_api_compat.numpy as np_compat
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import FloatArray, in_blocks, logsumexp, softmax
+from wildcal.core.arrays import BoolArray, FloatArray, in_blocks, logsumexp, softmax
 from wildcal.core.calibrator import Calibrator
 from wildcal.io.suite import Split
 from wildcal.metrics._scores import Scores
@@ -25,7 +25,7 @@ class RawScores(NamedTuple):
     energy: FloatArray
     """Free energy, -logsumexp of the logits."""
     confidence: FloatArray
-    correct: NDArray[np.bool_]
+    correct: BoolArray
 
 
 class TemperatureCurve(NamedTuple):

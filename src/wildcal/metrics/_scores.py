@@ -8,12 +8,11 @@ from typing import Any, Final, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import FloatArray, IntArray
+from wildcal.core.arrays import BoolArray, FloatArray, IntArray
 from wildcal.core.exceptions import InputError
 from wildcal.core.labels import OOD_LABEL
 from wildcal.core.validation import check_input, check_labels, check_number, check_weight, warn
 
-BoolArray: TypeAlias = NDArray[np.bool_]
 Compute: TypeAlias = Callable[..., Any]
 """``compute(scores, weights, *, n_bins=15)``: weights (n,) give a number, (n, B) give (B,)."""
 

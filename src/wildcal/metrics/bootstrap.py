@@ -8,10 +8,10 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import FloatArray
+from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.core.exceptions import InputError
 from wildcal.core.validation import check_number
-from wildcal.metrics._scores import MAX_BINS, BoolArray, Scores, check_scores
+from wildcal.metrics._scores import MAX_BINS, Scores, check_scores
 from wildcal.metrics.calibration_error import compute_noise_floor, noise_limit
 from wildcal.metrics.registry import METRICS, WITH_FLOOR, Metric, get_metric
 
@@ -156,13 +156,9 @@ def replicate(
     if not (metrics and options.n_bootstrap):
         return {}
     parts: dict[str, list[FloatArray]] = {metric.name: [] for metric in metrics}
-    inside = scores.inside
     for weights in draw_weights(scores, options.n_bootstrap, options.seed):
-        known = weights if inside is scores else weights[~scores.is_ood]
         for metric in metrics:
-            of = (scores, weights) if metric.needs == "ood" else (inside, known)
-            value = metric.compute(*of, n_bins=options.n_bins)
-            parts[metric.name].append(np.asarray(value, dtype=np.float64))
+            parts[metric.name].append(metric.of(scores, weights, options.n_bins))
         if progress is not None:
             progress(weights.shape[1])
     return {name: np.concatenate(values) for name, values in parts.items()}
