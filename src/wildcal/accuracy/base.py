@@ -178,8 +178,8 @@ class AccuracyEstimator(BaseEstimator, ABC):
                 "input",
             )
         self._check_options()
-        self.input_, self.feature_names_in_ = input, samples.feature_names
-        self.n_classes_, self.class_names_ = samples.n_classes, samples.class_names
+        self.input_, self.n_classes_ = input, samples.n_classes
+        self.class_names_, self.feature_names_in_ = samples.class_names, samples.feature_names
         samples = _repeated(samples.subset(~samples.is_ood))
         source = samples.subset(samples.is_source)
         self.calibrator_ = TemperatureScaling().fit_samples(source, input=input)
@@ -353,18 +353,13 @@ class AccuracyEstimator(BaseEstimator, ABC):
 
 def _repeated(samples: validation.Samples) -> validation.Samples:
     """Return samples of weight 1: estimators count samples, so a weight of 2 repeats a sample."""
-    weight = samples.weight
-    if (weight == 1).all():
-        return samples
-    if (weight != np.round(weight)).any():
+    counts = samples.weight.astype(np.int64)
+    if (counts != samples.weight).any():
         raise InputError(
             "sample_weight must be whole numbers for an accuracy estimator.", "sample_weight"
         )
-    i = np.repeat(np.arange(len(samples)), weight.astype(np.int64))
-    domain = None if samples.domain is None else samples.domain[i]
-    return replace(
-        samples, logits=samples.logits[i], y=samples.y[i], weight=np.ones(len(i)), domain=domain
-    )
+    repeated = samples.take(np.repeat(np.arange(len(samples)), counts))
+    return replace(repeated, weight=np.ones(len(repeated)))
 
 
 def get_estimator(name: str, **options: Any) -> AccuracyEstimator:

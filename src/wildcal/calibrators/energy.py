@@ -112,10 +112,10 @@ def fit_theta(
     objective = TemperatureObjective(
         data.logits, data.y, data.weight, design, link, offset=temperature, loss="mse"
     )
-    start, before = np.zeros(2), objective.value(np.zeros(2))
+    start, before = np.zeros(2), objective(np.zeros(2))[0]
     if search_start:  # at a temperature near 0 all gradients vanish
         tried = [np.array([0.0, min(t, upper[1])]) for t in (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)]
-        start = min(tried, key=objective.value)
+        start = min(tried, key=lambda phi: objective(phi)[0])
     solution = objective.minimize(start, np.zeros(2), upper)
     theta = np.where(peaks > 0, solution.x / np.maximum(peaks, 1e-300), 0.0)
     return (float(theta[0]), float(theta[1])), before, solution

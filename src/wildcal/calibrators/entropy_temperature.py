@@ -50,7 +50,7 @@ def fit_softplus_line(
     upper = np.full(2, _MAX_COEFFICIENT)
     box: dict[str, Any] = {"lower": -upper, "upper": upper, "max_step": _MAX_STEP}
     start = np.array([inverse_softplus(ts.temperature), 0.0])
-    before = objective.value(start)
+    before = objective(start)[0]
     found = [objective.minimize(start, **box)]
     if found[0].value > before or not found[0].converged:  # the start from few samples was wrong
         found.append(newton(objective, start, **box, max_iter=_MAX_ITER))

@@ -115,12 +115,6 @@ class TemperatureObjective:
         sums /= self.weight.sum()
         return float(sums[0]), sums[1 : 1 + m], sums[1 + m :].reshape(m, m)
 
-    def value(self, phi: FloatArray) -> float:
-        """Return the loss at phi."""
-        temperatures = self.link(self.offset + self.design @ phi)[0]
-        losses = temperature_losses(self.logits, self.y, temperatures, self.loss)
-        return float(np.average(losses, weights=self.weight))
-
     def minimize(
         self, start: FloatArray, lower: FloatArray, upper: FloatArray, *, max_step: float = np.inf
     ) -> Solution:

@@ -81,11 +81,13 @@ class Samples:
 
     def subset(self, mask: BoolArray) -> "Samples":
         """Return the samples where `mask` is true."""
-        if mask.all():
-            return self
+        return self if mask.all() else self.take(mask)
+
+    def take(self, chosen: NDArray[Any]) -> "Samples":
+        """Return the samples at a mask or at indices."""
         columns = {name: getattr(self, name) for name in _COLUMNS}
-        kept = {name: each[mask] for name, each in columns.items() if each is not None}
-        return replace(self, **kept)
+        taken = {name: each[chosen] for name, each in columns.items() if each is not None}
+        return replace(self, **taken)
 
 
 def check_samples(

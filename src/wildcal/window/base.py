@@ -146,8 +146,7 @@ class WindowCalibrator(Wrapper):
 
     def _adapted(self, adjustment: Any) -> "AdaptedCalibrator":
         adapted = AdaptedCalibrator(calibrator=self)
-        for shared in fields(Calibrator):
-            setattr(adapted, shared.name, getattr(self, shared.name))
+        copy_fit(self, adapted)
         adapted.adjustment_ = adjustment
         return adapted
 
@@ -224,3 +223,9 @@ def _sums(n_classes: int, top: NDArray[Any]) -> FloatArray:
     predicted, confidence = top[:, 0].astype(np.int64), top[:, 1]
     counts = np.bincount(predicted, minlength=n_classes)
     return np.concatenate([counts, np.bincount(predicted, confidence, n_classes)])[None]
+
+
+def copy_fit(source: Calibrator, target: Calibrator) -> None:
+    """Copy the fitted fields that all calibrators have, such as the profile."""
+    for shared in fields(Calibrator):
+        setattr(target, shared.name, getattr(source, shared.name))

@@ -1,6 +1,6 @@
 """Label shift: reweight the probabilities of classes that are more or less frequent in a window."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from wildcal.core.arrays import Array, FloatArray
 from wildcal.core.calibrator import Calibrator, FitInfo, fit_base
 from wildcal.core.exceptions import InputError
 from wildcal.core.validation import Samples, warn
-from wildcal.window.base import AdaptedCalibrator, WindowCalibrator
+from wildcal.window.base import AdaptedCalibrator, WindowCalibrator, copy_fit
 
 # `fit` warns about classes that are predicted for less than this part of their source samples.
 _MIN_RECALL: Final = 0.25
@@ -251,8 +251,7 @@ def with_prior(calibrator: Calibrator, prior: Any, source_prior: Any = None) -> 
             )
         source_prior = (counts + 0.5) / (counts + 0.5).sum()
     shift = LabelShiftEM(base=calibrator)
-    for shared in fields(Calibrator):
-        setattr(shift, shared.name, getattr(calibrator, shared.name))
+    copy_fit(calibrator, shift)
     k = calibrator.n_classes_
     shift.base_, shift.prior_ = calibrator, _checked_prior("source_prior", source_prior, k)
     shift.cells_, shift.medians_ = np.zeros((k, 2 * k)), np.zeros(k)
