@@ -192,17 +192,17 @@ def estimate(
     `excess_ece`.
     """
     n_bins, level = options.n_bins, options.level
-    inside = scores.inside
+    known = scores.in_distribution
     if metric.name == "excess_ece":
-        floor = float(compute_noise_floor(inside, inside.weight, n_bins=n_bins))
+        floor = float(compute_noise_floor(known, known.weight, n_bins=n_bins))
         raw = None if replicates is None else replicates + floor
-        error = estimate(METRICS["ece"], inside, options, raw)
+        error = estimate(METRICS["ece"], known, options, raw)
         return _around(error.value - floor, error.low, error.high)
     value = float(metric.of(scores, scores.weight, n_bins))
     low, high = interval(metric.kind, value, replicates, level)
     if metric.name not in WITH_FLOOR:
         return _around(value, low, high)
-    event = inside.positive if metric.needs == "binary" else inside
+    event = known.positive if metric.needs == "binary" else known
     floor = float(compute_noise_floor(event, event.weight, n_bins=n_bins))
     # The limit is at most three times the floor.
     is_near = low is not None and value <= 3 * floor

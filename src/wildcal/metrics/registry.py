@@ -47,7 +47,7 @@ class Metric:
         """Return whether the metric is defined for these samples."""
         if self.needs == "ood":
             weight_of_ood = scores.weight[scores.is_ood]
-            return bool(weight_of_ood.any() and scores.inside.weight.any())
+            return bool(weight_of_ood.any() and scores.in_distribution.weight.any())
         if self.needs == "binary":
             return scores.n_classes == 2
         return self.needs == "top" or scores.n_classes > 0
@@ -55,7 +55,7 @@ class Metric:
     def of(self, scores: Scores, weights: NDArray[Any], n_bins: int = 15) -> FloatArray:
         """Return the metric: of in-distribution samples, or of all if it needs OOD samples."""
         if self.needs != "ood" and scores.is_ood.any():
-            scores, weights = scores.inside, weights[~scores.is_ood]
+            scores, weights = scores.in_distribution, weights[~scores.is_ood]
         return np.asarray(self.compute(scores, weights, n_bins=n_bins), dtype=np.float64)
 
 

@@ -127,10 +127,10 @@ class LabelShiftEM(WindowCalibrator):
     def estimate_prior(self, X: Any, *, knn_distances: Any = None) -> PriorEstimate:
         """Return the class frequencies of a window of samples, with standard errors."""
         self.check_is_fitted()
-        return self._estimate(self._unadjusted(X, knn_distances))
+        return self._estimate(self._unadjusted_proba(X, knn_distances))
 
     def _adjustment_to(self, X: Any, knn_distances: Any) -> FloatArray | float:
-        p = self._unadjusted(X, knn_distances)
+        p = self._unadjusted_proba(X, knn_distances)
         if len(p) < self.min_window:
             return self.no_adjustment
         found = self._estimate(p)

@@ -94,7 +94,7 @@ class ConfidenceMatching(WindowCalibrator):
         return self.base_.fit_info_
 
     def _adjustment_to(self, X: Any, knn_distances: Any) -> float:
-        p = self._unadjusted(X, knn_distances)
+        p = self._unadjusted_proba(X, knn_distances)
         if len(p) < self.min_window:
             return self.no_adjustment
         least = self.estimator_.min_window
