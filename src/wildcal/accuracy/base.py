@@ -58,8 +58,6 @@ class AccuracyStatistics:
     """Sum over samples of a number whose mean is the estimated accuracy."""
 
     def __add__(self, other: "AccuracyStatistics") -> "AccuracyStatistics":
-        if not isinstance(other, AccuracyStatistics):
-            return NotImplemented
         if self.estimator != other.estimator:
             raise InputError(
                 f"statistics must be of one estimator, got {self.estimator!r} and"
@@ -242,13 +240,10 @@ class AccuracyEstimator(BaseEstimator, ABC):
 
     def check_loaded(self) -> None:
         """Raise ValueError unless an estimator read from a file can be used."""
-        self.check_is_fitted()
-        numbers = self._margins(self.source_value_, 1)
-        if not (np.isfinite([*numbers, self.source_accuracy_]).all() and self.n_source_ > 0):
-            raise ValueError("its numbers are not finite")
         shape = (1,) if self.input_ in ONE_COLUMN else (1, self.n_classes_)
-        p = self.calibrator_.predict_proba(np.full(shape, 1 / self.n_classes_)).reshape(1, -1)
-        if self.summable and not np.isfinite(self._values(p, p)).all():
+        sample = np.full(shape, 1 / self.n_classes_)
+        found = self.estimate(sample, second_logits=sample)
+        if not np.isfinite([found.value, found.low, found.high]).all():
             raise ValueError("its estimates are not finite")
 
     def _source_notes(self) -> list[str]:

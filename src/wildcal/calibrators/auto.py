@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
 from wildcal.core.arrays import (
@@ -106,7 +105,7 @@ class _Curve(_Scale):
 
     def __init__(self, x: FloatArray):
         super().__init__(x)
-        r, self.top = _curve_terms(np_compat, x)
+        r, self.top = _curve_terms(np, x)
         self.r = r[:, 0]
         self.h = np.hstack([np.ones_like(r), r - 0.5, r * r - 0.5])
 
@@ -255,14 +254,14 @@ def _leave_one_out(member: _Scale, fit: _Solution, y: IntArray, left_out: FloatA
     """
     index = np.arange(len(y)), y
     s = member.scores(fit.t)
-    q = softmax(np_compat, s)
+    q = softmax(np, s)
     g = q.copy()
     g[index] -= 1
     d = member.scores(member.gradients(left_out[:, None] * g) @ fit.inverse_hessian)
     along = np.maximum((d * g).sum(axis=1), 1e-12)
     own = ((q * d * d).sum(axis=1) - (q * d).sum(axis=1) ** 2) / along
     d /= np.maximum(1 - own, 0.1)[:, None]
-    return np.asarray(log_softmax(np_compat, s + d)[index])
+    return np.asarray(log_softmax(np, s + d)[index])
 
 
 def _mixture_weights(log_p: FloatArray, w: FloatArray, prior: FloatArray) -> FloatArray:
@@ -382,10 +381,10 @@ class AutoCalibrator(Calibrator):
         y, w, k, n = data.y, data.weight, data.n_classes, float(data.weight.sum())
         index = np.arange(len(y)), y
         z = np.asfortranarray(data.logits)  # NumPy adds up columns faster than rows
-        x = log_softmax(np_compat, z)
+        x = log_softmax(np, z)
         smallest = float(x.min(initial=0.0, where=x > _MASKED))
         self.log_floor_ = min(smallest - math.log(2), math.log(0.1 / k))
-        x = self._log_proba(np_compat, z)
+        x = self._log_proba(np, z)
         p = np.exp(x)
         correct = x.argmax(axis=1) == y
         shrinkage = _SHRINKAGE / max(w @ ~correct, w @ (1 - p.max(axis=1)), 1e-6)
@@ -414,7 +413,7 @@ class AutoCalibrator(Calibrator):
         fits = [fit(_Scale(x))]
         self.slope_, self.uniform_ = float(fits[0][0].t[0]), 1 / (1 + n)
         self.scale_ = max(self.slope_, _MIN_SCALE)
-        features = _features(np_compat, x, self.scale_, self.uniform_)
+        features = _features(np, x, self.scale_, self.uniform_)
         curve = _Curve(features)
         fits.append(fit(curve))
         tails = np.quantile(curve.r, (_TAIL, 1 - _TAIL), weights=w, method="inverted_cdf")

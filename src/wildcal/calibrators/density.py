@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -162,7 +161,7 @@ class DensityAwareCalibration(Wrapper):
         self.weights_, self.offset_, solution = fit_layer_weights(
             source, source.knn_distances.astype(np.float64), loss=self.loss, floor=self.floor
         )
-        scale = self._scale(np_compat, data.knn_distances.astype(np.float64))
+        scale = self._scale(np, data.knn_distances.astype(np.float64))
         scaled = replace(data, logits=data.logits / scale, knn_distances=None, warnings=())
         self.base_ = fit_base(self._inner(), scaled, self.input_)
         inner = self.base_.fit_info_
@@ -183,7 +182,7 @@ class DensityAwareCalibration(Wrapper):
         self.check_is_fitted()
         n_samples = len(np.asarray(knn_distances))
         distances = check_distances(knn_distances, n_samples, self.n_layers)
-        return np.asarray(self._scale(np_compat, distances.astype(np.float64))[:, 0])
+        return np.asarray(self._scale(np, distances.astype(np.float64))[:, 0])
 
     def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
         """Return the probabilities of the base for z / S."""

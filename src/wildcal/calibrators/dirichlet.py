@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
 from wildcal.calibrators._softmax_regression import (
@@ -104,7 +103,7 @@ class DirichletCalibration(Calibrator):
             fixed = np.zeros(start.shape, dtype=bool)
             fixed[-1] = True
             start, penalty[-1] = start - start[-1], 0.0
-        x = in_blocks(partial(log_proba, np_compat), data.logits)
+        x = in_blocks(partial(log_proba, np), data.logits)
         self.matrix_, self.intercept_, info = fit_softmax_regression(
             x, data, penalty, center, ts, start=start, fixed=fixed
         )

@@ -22,7 +22,6 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, fit_temperature
@@ -208,7 +207,7 @@ class EnergyScaling(TemperatureCalibrator):
         data = with_ood_weight(data, self.ood_weight)
         correct = data.logits.argmax(axis=1) == data.y
         ts = fit_temperature(data.subset(~data.is_ood), bounds=self.bounds)
-        energy = in_blocks(lambda z: free_energy(np_compat, z), data.logits)[:, 0]
+        energy = in_blocks(lambda z: free_energy(np, z), data.logits)[:, 0]
         densities = fit_densities(energy, correct, data.weight)
         theta, before, solution = fit_theta(
             data, energy, ts.temperature, densities, self.theta_bounds, search_start=ts.at_bound
@@ -236,7 +235,7 @@ class EnergyScaling(TemperatureCalibrator):
     def energy(self, logits: Any) -> FloatArray:
         """Return the free energy of each sample of raw logits, shape (n_samples,)."""
         z = np.asarray(logits)
-        return in_blocks(lambda block: free_energy(np_compat, block), z)[:, 0]
+        return in_blocks(lambda block: free_energy(np, block), z)[:, 0]
 
     def _temperatures(self, xp: Any, z: Array, *inputs: Array) -> Any:
         """Return h(z) = T - theta1 lambda1 + theta2 lambda2 (eq. 9), at least min(T, 0.05)."""

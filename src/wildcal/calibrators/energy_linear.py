@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
 from wildcal.calibrators.energy import (
@@ -72,7 +71,7 @@ class EnergyLinear(TemperatureCalibrator):
     def _fit(self, data: Samples) -> FitInfo:
         data = with_ood_weight(data, self.ood_weight)
         ts = fit_temperature(data.subset(~data.is_ood), bounds=self.bounds)
-        energy = in_blocks(lambda z: free_energy(np_compat, z), data.logits)[:, 0]
+        energy = in_blocks(lambda z: free_energy(np, z), data.logits)[:, 0]
         spread = fit_gaussian(energy, data.weight)
         mean, std = spread or (0.0, 1.0)
         feature = (energy - mean) / std if spread else np.zeros(len(data))

@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
 from wildcal.calibrators.temperature import (
@@ -105,7 +104,7 @@ class EntropyTemperatureScaling(TemperatureCalibrator):
 
     def _fit(self, data: Samples) -> FitInfo:
         ts = fit_temperature(data, bounds=self.bounds)
-        x = in_blocks(lambda z: log_relative_entropy(np_compat, z), data.logits)
+        x = in_blocks(lambda z: log_relative_entropy(np, z), data.logits)
         self.bias_, self.weight_, info = fit_softplus_line(data, x[:, 0], ts, "nll")
         return info
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
 from wildcal.core.arrays import Array, BoolArray, FloatArray
@@ -62,7 +61,7 @@ class HistogramBinning(TopLabelCalibrator):
 
     def _fit_top_label(self, rest: FloatArray, correct: BoolArray, weight: FloatArray) -> None:
         edges = np.arange(self.n_bins - 1, 0, -1) / self.n_bins * (1 + _EDGE_SHIFT)
-        index = count_below(np_compat, rest, 1 - edges)
+        index = count_below(np, rest, 1 - edges)
         total = np.bincount(index, weight, self.n_bins)
         right = np.bincount(index, weight * correct, self.n_bins)
         values = np.where(total > 0, right / np.where(total > 0, total, 1.0), _EMPTY)

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
 from wildcal.calibrators._isotonic import fit_isotonic, normalized
@@ -91,7 +90,7 @@ class IsotonicOneVsRest(Calibrator):
             ts = fit_temperature(data, loss="mse", bounds=self.bounds)
             self.temperature_ = ts.temperature
             info = replace(ts.info, loss_before=math.nan, loss_after=math.nan)
-        p = in_blocks(partial(softmax, np_compat, temperature=self.temperature_), data.logits)
+        p = in_blocks(partial(softmax, np, temperature=self.temperature_), data.logits)
         tables: list[tuple[FloatArray, ...]] = []
         for k, column in enumerate(np.ascontiguousarray(p.T)):
             knots, values = fit_isotonic(column, data.y == k, data.weight)

@@ -9,7 +9,6 @@ from functools import partial
 from itertools import combinations
 from typing import Any, Final, Literal, TypeAlias
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
 from wildcal.core.arrays import (
@@ -158,7 +157,7 @@ class PlattScaling(Calibrator):
     intercept_: FloatArray = field(init=False)
 
     def _fit(self, data: Samples) -> FitInfo:
-        log_odds = in_blocks(partial(_log_odds, np_compat), data.logits)[:, :, None]
+        log_odds = in_blocks(partial(_log_odds, np), data.logits)[:, :, None]
         curves, info = fit_curves(data, log_odds, np.eye(2), platt=True)
         self.slope_, self.intercept_ = curves.T.copy()
         return info
@@ -228,7 +227,7 @@ class BetaCalibration(Calibrator):
             "am": np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
             "ab": np.array([[1.0, 0.0], [0.0, 1.0], [log_2, -log_2]]),
         }[self.parameters]
-        logs = in_blocks(lambda z: np.stack(_beta_logs(np_compat, z), axis=2), data.logits)
+        logs = in_blocks(lambda z: np.stack(_beta_logs(np, z), axis=2), data.logits)
         curves, info = fit_curves(data, logs, expand, platt=False)
         self.a_, self.b_, self.c_ = curves.T.copy()
         return info

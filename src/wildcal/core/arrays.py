@@ -37,7 +37,7 @@ _MASKED: Final = -1e4
 
 def is_numpy(xp: Any) -> bool:
     """Return whether `xp` is NumPy, which allows operations in place."""
-    return xp is np_compat
+    return xp is np_compat or xp is np
 
 
 def namespace(x: Array) -> Any:
@@ -116,8 +116,9 @@ def is_top_class(xp: Any, z: Array) -> Array:
     """Return 1 at the largest entry of each sample, the first on ties, and 0 elsewhere."""
     if is_numpy(xp):
         top = z == z.max(axis=-1, keepdims=True)
-        if np.count_nonzero(top) == len(z):
-            return top.astype(z.dtype)
+        if np.count_nonzero(top) > len(z):
+            top = np.arange(z.shape[-1]) == z.argmax(axis=-1, keepdims=True)
+        return top.astype(z.dtype)
     top = xp.arange(z.shape[-1], device=device(z)) == xp.argmax(z, axis=-1, keepdims=True)
     return xp.astype(top, z.dtype)
 

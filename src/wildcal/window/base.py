@@ -35,8 +35,6 @@ class WindowStatistics:
         return round(float(np.sum(self.counts)))
 
     def __add__(self, other: "WindowStatistics") -> "WindowStatistics":
-        if not isinstance(other, WindowStatistics):
-            return NotImplemented
         return WindowStatistics(
             self.counts + other.counts, self.confidence_sums + other.confidence_sums
         )
