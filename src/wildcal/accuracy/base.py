@@ -164,7 +164,7 @@ class AccuracyEstimator(BaseEstimator, ABC):
             X, y, input=input, domain=domain, source_domain=source_domain
         )
         self.fit_samples(samples, input=input)
-        for message in (*samples.warnings, *self._source_notes()):
+        for message in (*samples.warnings, *self._source_warnings()):
             validation.warn(f"{type(self).__name__}: {message}")
         return self
 
@@ -246,7 +246,7 @@ class AccuracyEstimator(BaseEstimator, ABC):
         if not np.isfinite([found.value, found.low, found.high]).all():
             raise ValueError("its estimates are not finite")
 
-    def _source_notes(self) -> list[str]:
+    def _source_warnings(self) -> list[str]:
         """Return warnings about source samples."""
         if self.source_accuracy_ == 1:
             return [

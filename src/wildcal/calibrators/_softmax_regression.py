@@ -17,7 +17,7 @@ from wildcal.core.arrays import BLOCK_ENTRIES, LOG_TINY, Array, BoolArray, Float
 from wildcal.core.calibrator import FitInfo
 from wildcal.core.exceptions import InputError
 from wildcal.core.optimize import Solution
-from wildcal.core.validation import Samples, absent_class_notes, check_number
+from wildcal.core.validation import Samples, absent_class_warnings, check_number
 
 # Part of the largest logit: well above the rounding of float32.
 _RELATIVE_FLOOR: Final = 1e-5
@@ -123,7 +123,7 @@ def fit_softmax_regression(
         objective = _Objective(x, data, penalty, center)
         before, found = _minimize(objective, start, _Coordinates(objective, start, fixed, tied))
     weights = found.x[:, 0] if objective.diagonal else found.x[:, :-1]
-    info = ts.next_info("nll + penalty", before, found, *absent_class_notes(data))
+    info = ts.next_info("nll + penalty", before, found, *absent_class_warnings(data))
     return weights.copy(), found.x[:, -1].copy(), info
 
 

@@ -24,7 +24,7 @@ from wildcal.core.arrays import (
     softmax,
 )
 from wildcal.core.calibrator import Calibrator, FitInfo
-from wildcal.core.validation import Samples, absent_class_notes
+from wildcal.core.validation import Samples, absent_class_warnings
 
 # Ridge on the numbers of a class: times K, off the diagonal times K (K - 1).
 _RIDGE: Final = 0.6
@@ -425,10 +425,10 @@ class AutoCalibrator(Calibrator):
         log_p = np.array([x[index][seen], *(each[1] for each in fits)])
         w = w[seen] * (n / w[seen].sum())
         weights = _safe_weights(log_p, w)
-        if self._one_class_notes(data):  # the original probabilities are kept
+        if self._one_class_warnings(data):  # the original probabilities are kept
             weights = np.eye(len(log_p))[0]
         self._set_weights(weights, [each[0].t for each in fits])
-        notes = absent_class_notes(data) if self.weights_[3:].any() else []
+        notes = absent_class_warnings(data) if self.weights_[3:].any() else []
         if self.slope_ < 0 and self.weights_[0] < 1:
             notes.append(
                 "classes with larger logits are correct less often. Are labels counted from 1, or"
@@ -484,6 +484,6 @@ class AutoCalibrator(Calibrator):
             p = p + weights[4] * softmax(xp, x @ self.matrix_[:-1, :] + self.matrix_[-1, :])
         return p / xp.sum(p, axis=-1, keepdims=True)
 
-    def _frequency_notes(self, samples: Samples) -> list[str]:
+    def _frequency_warnings(self, samples: Samples) -> list[str]:
         # With few samples the identity keeps its weight on purpose.
-        return super()._frequency_notes(samples) if self.n_classes_ > _MAX_VECTOR else []
+        return super()._frequency_warnings(samples) if self.n_classes_ > _MAX_VECTOR else []

@@ -215,9 +215,9 @@ class EnergyScaling(TemperatureCalibrator):
         self.temperature_, (self.theta1_, self.theta2_) = ts.temperature, theta
         self.correct_mean_, self.correct_std_ = densities[0] or (None, None)
         self.incorrect_mean_, self.incorrect_std_ = densities[1] or (None, None)
-        return ts.next_info("mse", before, solution, *self._notes(*densities))
+        return ts.next_info("mse", before, solution, *self._warnings(*densities))
 
-    def _notes(self, correct: Gaussian | None, incorrect: Gaussian | None) -> list[str]:
+    def _warnings(self, correct: Gaussian | None, incorrect: Gaussian | None) -> list[str]:
         notes = [
             f"too few {kind} samples with different energies to fit a density; its term is 0."
             for kind, density in (("correct", correct), ("misclassified or OOD", incorrect))

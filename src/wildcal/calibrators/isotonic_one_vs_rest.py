@@ -12,7 +12,7 @@ from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, fit_temperat
 from wildcal.core.arrays import Array, FloatArray, in_blocks, softmax
 from wildcal.core.calibrator import Calibrator, FitInfo
 from wildcal.core.piecewise import interpolate, slopes, stack
-from wildcal.core.validation import Samples, absent_class_notes, check_choice
+from wildcal.core.validation import Samples, absent_class_warnings, check_choice
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -96,12 +96,12 @@ class IsotonicOneVsRest(Calibrator):
             knots, values = fit_isotonic(column, data.y == k, data.weight)
             tables.append((knots, values, slopes(knots, values)))
         self.knots_, self.values_, self.slopes_ = stack(tables)
-        return replace(info, warnings=(*info.warnings, *absent_class_notes(data)))
+        return replace(info, warnings=(*info.warnings, *absent_class_warnings(data)))
 
     def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
         """Return f_k(softmax(z / T)_k), normalized."""
         p = softmax(xp, z, self.temperature_ if self.temperature else None)
         return normalized(xp, interpolate(xp, p, self.knots_, self.values_, self.slopes_), p)
 
-    def _frequency_notes(self, samples: Samples) -> list[str]:
+    def _frequency_warnings(self, samples: Samples) -> list[str]:
         return []  # the mean of f_k over the calibration samples is the frequency of class k

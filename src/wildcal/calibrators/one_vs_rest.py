@@ -23,7 +23,7 @@ from wildcal.core.arrays import (
 )
 from wildcal.core.calibrator import Calibrator, FitInfo
 from wildcal.core.optimize import Solution, fit_logistic
-from wildcal.core.validation import Samples, absent_class_notes, check_choice
+from wildcal.core.validation import Samples, absent_class_warnings, check_choice
 
 Parameters: TypeAlias = Literal["abm", "am", "ab"]
 # Beta calibration keeps probabilities this far from 0 and 1.
@@ -110,7 +110,7 @@ def fit_curves(
         sum(s.value for s in solutions),
         max(s.n_iter for s in solutions),
         all(s.converged for s in solutions),
-        warnings=tuple(absent_class_notes(data)),
+        warnings=tuple(absent_class_warnings(data)),
     )
     return coefficients, info
 

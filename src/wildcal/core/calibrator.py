@@ -169,8 +169,8 @@ class Calibrator(BaseEstimator, ABC):
         self.profile_ = _make_profile(source, input)
         n_wrong = round((1 - self.profile_.accuracy) * len(source))
         notes = [*samples.warnings, *info.warnings]
-        others = self._mistake_notes(n_wrong) + self._frequency_notes(source)
-        notes += self._one_class_notes(source) or others
+        others = self._mistake_warnings(n_wrong) + self._frequency_warnings(source)
+        notes += self._one_class_warnings(source) or others
         self.fit_info_ = replace(
             info,
             n_samples=len(samples),
@@ -301,7 +301,7 @@ class Calibrator(BaseEstimator, ABC):
                     "X",
                 )
 
-    def _one_class_notes(self, samples: validation.Samples) -> list[str]:
+    def _one_class_warnings(self, samples: validation.Samples) -> list[str]:
         """Return a warning if all samples are of one class."""
         first = samples.y[0]
         if (samples.y != first).any() or (self.input_ == "confidence" and first == 1):
@@ -314,7 +314,7 @@ class Calibrator(BaseEstimator, ABC):
     def _name(self, k: Any) -> Any:
         return k if self.class_names_ is None else self.class_names_[k]
 
-    def _mistake_notes(self, n_wrong: int) -> list[str]:
+    def _mistake_warnings(self, n_wrong: int) -> list[str]:
         """Return a warning if few of the samples are misclassified."""
         if n_wrong >= self.min_mistakes:
             return []
@@ -328,7 +328,7 @@ class Calibrator(BaseEstimator, ABC):
             " held-out samples."
         ]
 
-    def _frequency_notes(self, samples: validation.Samples) -> list[str]:
+    def _frequency_warnings(self, samples: validation.Samples) -> list[str]:
         """Return a warning if the mean probability of a class is far from its frequency."""
         few = samples.subset(np.arange(len(samples)) % max(1, len(samples) // _N_CHECKED) == 0)
         inputs = self._extra_inputs(few.logits, few.knn_distances)

@@ -279,7 +279,7 @@ def check_weight(sample_weight: Any, n: int) -> tuple[FloatArray, list[str]]:
     return relative * (effective / relative.sum()), [note]
 
 
-def absent_class_notes(data: Samples) -> list[str]:
+def absent_class_warnings(data: Samples) -> list[str]:
     """Return a warning if classes have no calibration sample."""
     absent = np.setdiff1d(np.arange(data.n_classes), data.y)
     if len(absent) in (0, data.n_classes - 1):  # every method warns about samples of one class

@@ -338,22 +338,24 @@ class Monitor:
             state.labels.restart_test()
         return tuple(alerts)
 
-    def _fill(self, window: Ring, x: NDArray[Any], near: Any) -> Iterator[tuple[FloatArray, slice]]:
+    def _fill(
+        self, window: Ring, x: NDArray[Any], knn_distances: Any
+    ) -> Iterator[tuple[FloatArray, slice]]:
         """Distribute samples over the buckets; for adaptation, add the statistics of classes."""
         for sums, part in window.fill(len(x), self.window // N_BUCKETS):
             if isinstance(self.calibrator, WindowCalibrator):
-                own = None if near is None else near[part]
-                found = self.calibrator.window_statistics(x[part], knn_distances=own)
+                distances = None if knn_distances is None else knn_distances[part]
+                found = self.calibrator.window_statistics(x[part], knn_distances=distances)
                 sums[_CLASSES] += np.concatenate([found.counts, found.confidence_sums])
             yield sums, part
 
-    def _adapted(self, x: NDArray[Any] | None = None, near: Any = None) -> Calibrator:
+    def _adapted(self, x: NDArray[Any] | None = None, knn_distances: Any = None) -> Calibrator:
         """Return the calibrator, adapted to the window with more samples if it adapts."""
         if not isinstance(self.calibrator, WindowCalibrator):
             return self.calibrator
         window = self._state.buckets.copy()
         if x is not None:
-            for _ in self._fill(window, x, near):
+            for _ in self._fill(window, x, knn_distances):
                 pass
         counts, confidence_sums = window.sums.sum(axis=0)[_CLASSES].reshape(2, -1)
         return self.calibrator.adapt(WindowStatistics(counts, confidence_sums))

@@ -159,10 +159,10 @@ class WindowCalibrator(Wrapper):
         )
 
     # The base gives these warnings.
-    def _mistake_notes(self, n_wrong: int) -> list[str]:
+    def _mistake_warnings(self, n_wrong: int) -> list[str]:
         return []
 
-    def _frequency_notes(self, samples: Samples) -> list[str]:
+    def _frequency_warnings(self, samples: Samples) -> list[str]:
         return []
 
 

@@ -199,7 +199,7 @@ class WindowScaling(WindowCalibrator):
                 f"there are no domains and more than {_MAX_CLASSES} classes, so windows change"
                 " nothing. Try samples with domains."
             )
-        self.domain_offsets_ = np.array([self._offset(_window(u[g], w[g])) for g in groups])
+        self.domain_offsets_ = np.array([self._offset(_summarize(u[g], w[g])) for g in groups])
         before = temperature_losses(u, y, np.exp(-self.level_ - self.slope_ * shape[:, 0]), "nll")
         after = temperature_losses(u, y, np.exp(self.domain_offsets_[domain]), "nll")
         return FitInfo(
@@ -210,7 +210,7 @@ class WindowScaling(WindowCalibrator):
 
     def _fit_source(self, u: FloatArray, w: FloatArray) -> None:
         """Set the statistics of source samples from their scaled log-probabilities."""
-        window, n = _window(u, w), float(w.sum())
+        window, n = _summarize(u, w), float(w.sum())
         self.n_source_ = n
         self.frequency_ = (window.counts + 1) / (n + u.shape[1])
         mean = window.confidence_sums.sum() / n
@@ -241,7 +241,7 @@ class WindowScaling(WindowCalibrator):
             n = max(min(len(first), len(drawn[other])), 2)
             pairs.append(np.concatenate([first[:n:2], drawn[other][1:n:2]]))
         a, variance = np.vstack([single, [fit(g) for g in pairs]]).T
-        x = [self._statistics(_window(u[g], w[g])) for g in groups + pairs]
+        x = [self._statistics(_summarize(u[g], w[g])) for g in groups + pairs]
         # Domains with equal class counts probably contain the same images. Then their sampling
         # errors are correlated.
         class_counts = {np.bincount(y[g], w[g]).tobytes() for g in groups[1:]}
@@ -301,7 +301,7 @@ def _margin(xp: Any, u: Array) -> Array:
     return top[:, :1] - top[:, 1:]
 
 
-def _window(u: FloatArray, weight: FloatArray) -> WindowStatistics:
+def _summarize(u: FloatArray, weight: FloatArray) -> WindowStatistics:
     """Return the statistics of weighted samples from their scaled log-probabilities."""
     p = softmax(np, u)
     predicted, sums = p.argmax(axis=1), (weight, weight * p.max(axis=1))
