@@ -94,9 +94,7 @@ def log_softmax(xp: Any, z: Array) -> Array:
 def logsumexp(xp: Any, z: Array) -> Array:
     """Return log(sum(exp(z))) over classes, shape (n_samples, 1)."""
     top = xp.max(z, axis=-1, keepdims=True)
-    e = z - top
-    e = np.exp(e, out=e) if is_numpy(xp) else xp.exp(e)
-    return top + xp.log(xp.sum(e, axis=-1, keepdims=True))
+    return top + xp.log(xp.sum(xp.exp(z - top), axis=-1, keepdims=True))
 
 
 def entropy(xp: Any, z: Array) -> Array:
