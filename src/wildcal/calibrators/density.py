@@ -1,7 +1,7 @@
 """Density-aware calibration: a temperature from neighbor distances (Tomani et al., 2023)."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +21,6 @@ from wildcal.core.optimize import (
 )
 from wildcal.core.validation import Samples, check_choice, check_distances, check_number
 
-Neighbor: TypeAlias = Literal["kth", "first"]
 _MAX_WEIGHT: Final = 1e4
 _MAX_OFFSET: Final = 100.0
 # Larger values make all logits equal.
@@ -113,7 +112,7 @@ class DensityAwareCalibration(Wrapper):
     """
 
     base: Calibrator | None = None
-    neighbor: Neighbor = "kth"
+    neighbor: Literal["kth", "first"] = "kth"
     loss: Loss = "mse"
     floor: float = 0.05
     weights_: FloatArray = field(init=False)

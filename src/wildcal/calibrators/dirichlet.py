@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from wildcal.calibrators.temperature import fit_temperature
 from wildcal.core.arrays import LOG_TINY, Array, FloatArray, clip, in_blocks, log_softmax, softmax
 from wildcal.core.calibrator import Calibrator, FitInfo
 from wildcal.core.validation import Samples, check_choice
-
-Regularizer: TypeAlias = Literal["odir", "l2"]
-Gauge: TypeAlias = Literal["free", "last"]
 
 
 def log_proba(xp: Any, z: Array) -> Array:
@@ -80,8 +77,8 @@ class DirichletCalibration(Calibrator):
 
     reg_lambda: float | None = None
     reg_mu: float | None = None
-    regularizer: Regularizer = "odir"
-    gauge: Gauge = "free"
+    regularizer: Literal["odir", "l2"] = "odir"
+    gauge: Literal["free", "last"] = "free"
     ridge: float = 0.1
     matrix_: FloatArray = field(init=False)
     intercept_: FloatArray = field(init=False)

@@ -7,7 +7,7 @@ class 1, and class 0 has its complement.
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from wildcal.core.calibrator import Calibrator, FitInfo
 from wildcal.core.optimize import Solution, fit_logistic
 from wildcal.core.validation import Samples, absent_class_warnings, check_choice
 
-Parameters: TypeAlias = Literal["abm", "am", "ab"]
 # Beta calibration keeps probabilities this far from 0 and 1.
 _LOG_EPS: Final = float(np.log(np.finfo(np.float64).eps))
 
@@ -211,7 +210,7 @@ class BetaCalibration(Calibrator):
     title = "beta calibration"
     reference = "Kull et al., AISTATS 2017"
 
-    parameters: Parameters = "abm"
+    parameters: Literal["abm", "am", "ab"] = "abm"
     a_: FloatArray = field(init=False)
     b_: FloatArray = field(init=False)
     c_: FloatArray = field(init=False)

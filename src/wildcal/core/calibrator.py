@@ -307,12 +307,9 @@ class Calibrator(BaseEstimator, ABC):
         if (samples.y != first).any() or (self.input_ == "confidence" and first == 1):
             return []
         return [
-            f"all calibration samples are of class {self._name(first)}, which tells nothing"
+            f"all calibration samples are of class {samples.class_name(first)}, which tells nothing"
             " about the other classes. Try samples of all classes, or method 'identity'."
         ]
-
-    def _name(self, k: Any) -> Any:
-        return k if self.class_names_ is None else self.class_names_[k]
 
     def _mistake_warnings(self, n_wrong: int) -> list[str]:
         """Return a warning if few of the samples are misclassified."""
@@ -342,7 +339,7 @@ class Calibrator(BaseEstimator, ABC):
         if gap[worst] < max(_MANY_ERRORS * error[worst], _LARGE_GAP):
             return []
         return [
-            f"the mean probability of class {self._name(worst)} is {mean[worst]:.3f} after"
+            f"the mean probability of class {samples.class_name(worst)} is {mean[worst]:.3f} after"
             f" calibration, its frequency {frequency[worst]:.3f}. The method cannot correct this."
             " Try 'auto' or 'vector'."
         ]

@@ -79,6 +79,10 @@ class Samples:
         """Number of domains, 1 without any."""
         return 1 if self.domain is None else int(self.domain.max()) + 1
 
+    def class_name(self, k: int) -> str | int:
+        """Return the name of a class, its index without names."""
+        return k if self.class_names is None else self.class_names[k]
+
     def subset(self, mask: BoolArray) -> "Samples":
         """Return the samples where `mask` is true."""
         return self if mask.all() else self.take(mask)
@@ -284,10 +288,10 @@ def absent_class_warnings(data: Samples) -> list[str]:
     absent = np.setdiff1d(np.arange(data.n_classes), data.y)
     if len(absent) in (0, data.n_classes - 1):  # every method warns about samples of one class
         return []
-    name = absent[0] if data.class_names is None else data.class_names[absent[0]]
     return [
-        f"{len(absent)} of {data.n_classes} classes have no calibration sample (class {name}), so"
-        " their probabilities may be far too low. Try samples of all classes, or 'ts'."
+        f"{len(absent)} of {data.n_classes} classes have no calibration sample (class"
+        f" {data.class_name(absent[0])}), so their probabilities may be far too low. Try samples of"
+        " all classes, or 'ts'."
     ]
 
 

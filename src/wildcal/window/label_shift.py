@@ -116,11 +116,10 @@ class LabelShiftEM(WindowCalibrator):
         notes = list(self.base_.fit_info_.warnings)
         n_weak, which = int((recall < _MIN_RECALL).sum()), int(recall.argmin())
         if n_weak:
-            name = which if data.class_names is None else data.class_names[which]
             notes.append(
                 f"{n_weak} of {k} classes are predicted for less than {_MIN_RECALL:.0%} of their"
-                f" source samples (class {name}: {recall[which]:.0%}), so the estimated"
-                " frequencies are uncertain. Try with_prior if they are known."
+                f" source samples (class {data.class_name(which)}: {recall[which]:.0%}), so the"
+                " estimated frequencies are uncertain. Try with_prior if they are known."
             )
         return FitInfo(warnings=tuple(notes))
 
