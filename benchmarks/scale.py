@@ -94,10 +94,10 @@ def measure(folder, n_rows):
         "from functools import partial\nfrom wildcal import Columns\n"
         "from wildcal.cli.options import load_with_columns\n"
         "from wildcal.evaluation.chunked import evaluate_files\n"
-        "from wildcal.interop.dask import run_merged"
+        "from wildcal.interop.dask import run_tasks"
     )
-    alone = EVALUATE.format(run="run=None")
-    two = EVALUATE.format(run="run=partial(run_merged, scheduler='local')")
+    alone = EVALUATE.format(run="")
+    two = EVALUATE.format(run="run=partial(run_tasks, scheduler='local')")
     yield "evaluate", 1, *timed(setup, alone, shards, calibrator)
     yield "evaluate", 2, *timed(setup, two, shards, calibrator)
 

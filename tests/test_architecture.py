@@ -68,7 +68,6 @@ OUTSIDE = {layer: NUMERIC for layer in LAYERS} | {
     "interop": {
         *NUMERIC,
         *(
-            "rich",
             "sklearn",
             "torch",
             "ndonnx",
@@ -78,7 +77,7 @@ OUTSIDE = {layer: NUMERIC for layer in LAYERS} | {
             "dask",
             "distributed",
         ),
-        *("starlette", "torchmetrics", "lightning", "pytorch_lightning", "transformers"),
+        *("starlette", "torchmetrics", "lightning", "transformers"),
     },
     "cli": {"numpy", "click", "rich"},
 }

@@ -48,7 +48,7 @@ def test_textures_grow_with_large_images():
 
 
 def test_an_empty_folder_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="must hold .png or .jpg pictures"):
+    with pytest.raises(ValueError, match="must be a folder with .png or .jpg pictures"):
         corrupt(FLAT, "frost", 1, frost_textures=tmp_path)
 
 

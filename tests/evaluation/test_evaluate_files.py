@@ -68,14 +68,14 @@ def test_dask_scheduler(tmp_path, needs):
     needs("distributed")
     from functools import partial
 
-    from wildcal.interop.dask import run_merged
+    from wildcal.interop.dask import run_tasks
 
     z, y, country, weight = draw(4)
     columns = write(tmp_path, z, y, country, weight)
     calibrator = VectorScaling().fit(z[y >= 0], y[y >= 0])
     alone = evaluate_files(tmp_path, columns, calibrator)
     cluster = evaluate_files(
-        tmp_path, columns, calibrator, run=partial(run_merged, scheduler="local")
+        tmp_path, columns, calibrator, run=partial(run_tasks, scheduler="local")
     )
     assert alone.to_dict() == cluster.to_dict()
 

@@ -172,14 +172,6 @@ def test_compile(fitted, network, name):
         torch.testing.assert_close(compiled(x), model(x))
 
 
-def test_collect_shows_progress(network, monkeypatch, capsys):
-    monkeypatch.setenv("FORCE_COLOR", "1")  # rich then takes stderr for a terminal
-    collect(network, [(torch.randn(4, 3), torch.zeros(4))] * 3)
-    captured = capsys.readouterr()
-    assert "Collecting logits" in captured.err
-    assert captured.out == ""
-
-
 def test_collect_restores_modes_and_checks_batches(network):
     network.train()
     network[0].eval()

@@ -109,16 +109,6 @@ def test_a_second_run_continues(tmp_path):
         assert path.read_bytes() == other.read_bytes()
 
 
-def test_distances_are_added_later(tmp_path):
-    writer = writer_of(tmp_path / "suite")
-    writer.add("test", Z, Y)
-    writer.add_distances("test", np.full((50, 2), 2.0))
-    split = Suite.open(tmp_path / "suite").split("test")
-    split.verify()
-    assert (split.knn_distances == 2).all()
-    np.testing.assert_array_equal(split.logits, Z)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -227,9 +227,9 @@ def test_command(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["tabel1"], "artifact must be one of table1"),
-        (["table1", "--figures", "gif"], "must be of pdf, png, svg, got 'gif'"),
-        (["table1", "--label", "nothing=x"], "label must name one of"),
+        (["tabel1"], "artifacts must be one of 'table1'"),
+        (["table1", "--figures", "gif"], "must be one of 'pdf', 'png', 'svg', got 'gif'"),
+        (["table1", "--label", "nothing=x"], "--label must be one of"),
         (["table1", "--suites", "nothing"], "suite must be a folder"),
     ],
 )

@@ -181,7 +181,7 @@ def test_a_missing_faiss_is_noticed_first(small_data, network, tmp_path, monkeyp
 
 def test_progress_of_a_resumed_run(foggy_data, network, tmp_path, monkeypatch):
     """It ends at the number of images, also where the last part of the features is smaller."""
-    monkeypatch.setattr("wildcal.vision.extractor.PART", 50)  # 180 images: 50, 50, 50, 30
+    monkeypatch.setattr("wildcal.vision.extractor.PART_SIZE", 50)  # 180 images: 50, 50, 50, 30
     plan = make_plan("cifar10", foggy_data, CIFAR10, transforms=["none"], sizes=Sizes(corrupted=4))
     neighbors = training_neighbors("cifar10", foggy_data, CIFAR10, k=1, layers=("logits",))
     extractor = Extractor(lambda: open_classifier(str(network)), plan, CIFAR10, neighbors)
@@ -195,7 +195,7 @@ def test_progress_of_a_resumed_run(foggy_data, network, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         extract(extractor, tmp_path / "s", progress=stop_early)
     counts.clear()
-    extract(extractor, tmp_path / "s", progress=counts.append, on_found=counts.append)
+    extract(extractor, tmp_path / "s", progress=counts.append)
     assert sum(counts) == total
 
 
@@ -248,11 +248,11 @@ def test_networks_that_do_not_match(small_data, export, small_network, tmp_path,
     assert run([*words, network, "--crop", "64"]) == 1
     assert "--crop must be 32" in capsys.readouterr().err
     assert run([*words, network, "--transforms", "blurry"]) == 1
-    assert "--transforms must be among color" in capsys.readouterr().err
+    assert "--transforms must be one of 'color'" in capsys.readouterr().err
     assert run([*words, network, "--n-test", "100"]) == 1
-    assert "--n-test must be at most 40, got 100" in capsys.readouterr().err
+    assert "--n-test must be an integer in [1, 40], got 100" in capsys.readouterr().err
     assert run([*words, network, "--features", "--n-neighbors", "500"]) == 1
-    assert "--n-neighbors must be at most the number of training" in capsys.readouterr().err
+    assert "--n-neighbors must be an integer in [1, " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("last", [nn.Softmax(1), nn.LogSoftmax(1)])

@@ -45,7 +45,7 @@ def test_densenet201_is_that_of_the_published_checkpoint():
 
 
 def test_unknown_network():
-    with pytest.raises(ValueError, match=r"network must be one of vgg19, .*, got 'alexnet'"):
+    with pytest.raises(ValueError, match=r"network must be one of 'vgg19', .*, got 'alexnet'"):
         build("alexnet", 10)
 
 

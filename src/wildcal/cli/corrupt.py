@@ -13,6 +13,7 @@ from wildcal.cli import options as common
 from wildcal.cli.output import check_output, progress_bar, say
 from wildcal.cli.types import PATH
 from wildcal.core.exceptions import InputError
+from wildcal.core.validation import check_choice
 from wildcal.io.atomic import atomic_write
 
 ALL: Final = "all"
@@ -75,14 +76,10 @@ def _changes(name: str, severity: str, options: dict[str, Any]) -> Changes:
 
     levels = dict.fromkeys(corruptions.CORRUPTIONS, len(corruptions.SEVERITIES))
     levels |= {n: len(each) for n, each in corruptions.VALIDATION_TRANSFORMS.items()}
-    if name not in (ALL, *levels):
-        raise InputError(f"name must be all or one of {', '.join(levels)}, got {name!r}.", "name")
+    check_choice("name", name, (ALL, *levels))
     names = corruptions.CORRUPTIONS if name == ALL else (name,)
     allowed = [str(level) for level in range(1, levels[names[0]] + 1)]
-    if severity not in (ALL, *allowed):
-        raise InputError(
-            f"severity must be all or one of {', '.join(allowed)}, got {severity!r}.", "severity"
-        )
+    check_choice("severity", severity, (ALL, *allowed))
 
     def change(images: Images, indices: Indices, name: str, level: int) -> Images:
         if name in corruptions.CORRUPTIONS:

@@ -137,13 +137,12 @@ def _on_files(
     if hasattr(calibrator, "adapt"):
         with progress_bar("Reading the window"):
             calibrator = calibrator.adapt(window_statistics(files, calibrator, columns))
-    run: Any = None
     if scheduler is not None:
-        from wildcal.interop.dask import run_merged
+        from wildcal.interop.dask import run_tasks
 
-        run = partial(run_merged, scheduler=scheduler)
+        options["run"] = partial(run_tasks, scheduler=scheduler)
     with progress_bar("Evaluating"):
-        return evaluate_files(files, columns, calibrator, run=run, **options)
+        return evaluate_files(files, columns, calibrator, **options)
 
 
 def _say_what_was_measured(path: Path, columns: Columns) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wildcal.vision.extractor import Extractor
     from wildcal.vision.images import Preprocess
 
-_K: Final = {"cifar10": 50, "cifar100": 200}
+_N_NEIGHBORS: Final = {"cifar10": 50, "cifar100": 200}
 _SIZES: Final = {
     "n_validation": "In-distribution images for calibration, every class in proportion."
     "  [all; a quarter of imagenet]",
@@ -155,8 +155,8 @@ def extract(
     open_network = partial(open_classifier, network, weights=weights, device=device)
     extractor, colors_known = _extractor(open_network, data, **options)
     plan, preprocess = extractor.plan, extractor.preprocess
-    for line in (plan.summary(), *plan.notes, _in_words(preprocess)):
-        say(line)
+    say(plan.summary())
+    say(_description(preprocess))
     extractor.check()
     accuracy, n = check_accuracy(extractor, colors_known=colors_known, allow_chance=allow_chance)
     say(f"Accuracy on {n:,} in-distribution images: {100 * accuracy:.1f} %.")
@@ -169,7 +169,6 @@ def extract(
                 dtype=dtype,
                 scheduler=scheduler,
                 progress=progress.advance,
-                on_found=partial(progress.advance, computed=False),
             )
         except KeyboardInterrupt:
             say("The same command continues where this run stops.")
@@ -205,8 +204,8 @@ def _extractor(
     from wildcal.vision.plan import Sizes, choose_preprocess, make_plan, ood_sets
 
     classifier = open_network()
-    look = {name: options.pop(name) for name in ("preset", *_PREPROCESS)}
-    preprocess, colors_known = choose_preprocess(dataset, data, classifier, **look)
+    given = {name: options.pop(name) for name in ("preset", *_PREPROCESS)}
+    preprocess, colors_known = choose_preprocess(dataset, data, classifier, **given)
     sizes = {name.removeprefix("n_"): options.pop(name) for name in _SIZES}
     plan = make_plan(
         dataset,
@@ -228,7 +227,7 @@ def _extractor(
             n=n_train,
             seed=seed,
             layers=layers,
-            k=n_neighbors or _K.get(dataset, 10),
+            k=n_neighbors or _N_NEIGHBORS.get(dataset, 10),
         )
     extractor = Extractor(open_network, plan, preprocess, neighbors)
     extractor.classifier = classifier
@@ -241,7 +240,7 @@ def _folders(named: dict[str, Path | None], data: Path) -> dict[str, Path]:
     return {name: folder or usual.get(name, data / name) for name, folder in named.items()}
 
 
-def _in_words(preprocess: "Preprocess") -> str:
+def _description(preprocess: "Preprocess") -> str:
     mean, std = (" ".join(f"{v:.4g}" for v in each) for each in (preprocess.mean, preprocess.std))
     return (
         f"Images: short side {preprocess.resize}, center {preprocess.crop} x {preprocess.crop},"

@@ -27,28 +27,17 @@ class Progress:
 
     def __init__(self, description: str, total: float | None, bar: Any = None) -> None:
         self._description, self._total, self._bar = description, total, bar
-        self._done = self._computed = 0.0
-        self._start = self._last = time.monotonic()
+        self._done = 0.0
+        self._last = time.monotonic()
 
-    def advance(self, n: float = 1, *, computed: bool = True) -> None:
-        """Move the bar by n; `computed=False` for what an earlier run has done."""
+    def advance(self, n: float = 1) -> None:
+        """Move the bar by n."""
         self._done += n
-        self._computed += n * computed
         if self._bar is not None:
             self._bar.advance(self._bar.task_ids[0], n)
         elif self._total and self._done < self._total and time.monotonic() - self._last >= _EVERY:
             self._last = time.monotonic()
-            say(f"{self._description}: {self._done:,.0f} of {self._total:,.0f}{self._remaining()}.")
-
-    def _remaining(self) -> str:
-        """Return the estimated time for the rest as text, "" if it is not known yet."""
-        seconds = time.monotonic() - self._start
-        if not self._computed or self._total is None or seconds < 1:
-            return ""
-        left = (self._total - self._done) * seconds / self._computed
-        return (
-            f", about {left / 60:.0f} minutes left" if left > 90 else f", about {left:.0f} s left"
-        )
+            say(f"{self._description}: {self._done:,.0f} of {self._total:,.0f}.")
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from wildcal.cli.types import PATH
 from wildcal.core.exceptions import InputError
 from wildcal.io.atomic import remove_leftovers
 from wildcal.io.chunked import check_columns, output_paths, predict_file, window_statistics
-from wildcal.io.formats import ending
 from wildcal.io.samples import list_files
 from wildcal.io.schema import Columns
 
@@ -74,8 +73,6 @@ def _targets(files: list[Path], output: Path, columns: Columns, overwrite: bool)
     """Return the files to write, checked before the work."""
     for path in files:
         check_columns(path, columns)
-    if len(files) > 1 and ending(output) and not output.is_dir():
-        raise InputError(f"output must be a folder for {len(files)} files, got {output}.", "output")
     targets = output_paths(files, output, columns)
     if targets != [output]:
         output.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ from wildcal.cli import options as common
 from wildcal.cli.output import print_line, progress_bar, warn
 from wildcal.cli.types import NAMES, PATH
 from wildcal.core.exceptions import InputError
+from wildcal.core.validation import check_choice
 
 
 @click.command(no_args_is_help=True)
@@ -27,7 +28,7 @@ from wildcal.core.exceptions import InputError
     "formats",
     type=NAMES,
     default="md,csv,tex",
-    help="Files of tables: md, csv, tex, html. Of figures: csv (the numbers), md (the caption).",
+    help="Files of tables: md, csv, tex. Of figures: csv (the numbers), md (the caption).",
 )
 @click.option("--figures", "pictures", type=NAMES, default="pdf,png", help="pdf, svg, png.")
 @click.option("--paper", is_flag=True, help="Add the paper's rows.")
@@ -68,8 +69,8 @@ def reproduce(
     from wildcal.report.paper.tables import Missing
 
     chosen = paper_artifacts.choose(artifacts)
-    _check_among("formats must be of", formats, paper_artifacts.FORMATS, "formats")
-    _check_among("pictures must be of", pictures, paper_artifacts.PICTURES, "pictures")
+    _check_each("formats", formats, paper_artifacts.FORMATS)
+    _check_each("pictures", pictures, paper_artifacts.PICTURES)
     if output.exists() and not output.is_dir():
         raise InputError(f"output must be a folder, got {output}.", "output")
     usual = [name for name in installed.list() if name.startswith(("cifar", "imagenet"))]
@@ -78,7 +79,7 @@ def reproduce(
         raise InputError(
             'suites must be given: none is installed. Try pip install "wildcal[suites]".', "suites"
         )
-    _check_among("label must name one of", label, opened, "label")
+    _check_each("label", label, opened)
     output.mkdir(parents=True, exist_ok=True)
     written, missing = {}, []
     with progress_bar("Reproducing") as progress:
@@ -108,8 +109,6 @@ def reproduce(
         raise InputError(f"suites must have what is needed, got {', '.join(opened)}.", "suites")
 
 
-def _check_among(text: str, given: Iterable[str], known: Iterable[str], param: str) -> None:
-    """Raise if a name is not known."""
-    unknown = sorted(set(given) - set(known))
-    if unknown:
-        raise InputError(f"{text} {', '.join(known)}, got {unknown[0]!r}.", param)
+def _check_each(param: str, values: Iterable[str], choices: Iterable[str]) -> None:
+    for value in values:
+        check_choice(param, value, choices)

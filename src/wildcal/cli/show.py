@@ -44,25 +44,19 @@ def fit_line(fitted: Any) -> str:
     return line + ("." if info.converged else ", NOT CONVERGED.")
 
 
-def _fit_lines(calibrator: Calibrator) -> Iterator[str]:
-    """Yield a description of the fit of a calibrator."""
-    yield fit_line(calibrator)
-    if described := calibrator.describe():
-        yield f"Fitted numbers: {described.rstrip('.')}."
-    if calibrator.fit_info_.message:
-        yield calibrator.fit_info_.message
-    verb = "never changes" if calibrator.preserves_accuracy else "may change"
-    yield f"It {verb} the predicted class."
-    for text in calibrator.fit_info_.warnings:
-        yield f"Warning: {text}"
-
-
 def _lines(fitted: Any, info: Any) -> Iterator[str]:
     """Yield a description of a calibrator and of its file."""
     title = f"{fitted.title[0].upper()}{fitted.title[1:]} ({fitted.name})"
     yield f"{title}, {fitted.reference}." if fitted.reference else f"{title}."
     if isinstance(fitted, Calibrator):
-        yield from _fit_lines(fitted)
+        yield fit_line(fitted)
+        if described := fitted.describe():
+            yield f"Fitted numbers: {described.rstrip('.')}."
+        if fitted.fit_info_.message:
+            yield fitted.fit_info_.message
+        verb = "never changes" if fitted.preserves_accuracy else "may change"
+        yield f"It {verb} the predicted class."
+        yield from (f"Warning: {text}" for text in fitted.fit_info_.warnings)
     else:
         accuracy = f"Accuracy {100 * fitted.source_accuracy_:.1f} %"
         yield f"{accuracy} on {fitted.n_source_:,} source samples."

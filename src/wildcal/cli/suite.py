@@ -175,31 +175,28 @@ def write_suite(
         plan |= {f"{n}-{role}": (path, {"role": role, "domain": None}) for n, path in files.items()}
     named = (("model", model), ("data", data))
     about: dict[str, Any] = {key: {"name": name} for key, name in named if name}
-    writer, eps = None, 1e-30
     with TemporaryDirectory(dir=output.parent) as temporary:
         folder = Path(temporary) / output.stem
+        samples = read_samples(calibration, columns=columns)
+        if samples.input == "confidence":
+            raise InputError(
+                "input must be logits, probabilities or a score in a suite, got 'confidence'. Try"
+                " `wildcal evaluate` or `wildcal compare`.",
+                "input",
+            )
+        columns = replace(columns, class_names=samples.class_names)
+        eps = smallest_positive(samples.X) if samples.input == "proba" else 1e-30
+        n_classes = 2 if samples.X.ndim == 1 else samples.X.shape[1]
+        names = samples.class_names or tuple(map(str, range(n_classes)))
+        kind = "log_proba" if samples.input in ("proba", "log_proba") else "logits"
+        writer = SuiteWriter(folder, class_names=names, input=kind, **about)
         with progress_bar("Writing", total=len(plan)) as progress:
             for split, (path, description) in plan.items():
                 labels = description.get("domain", "source") is not None
                 samples = read_samples(path, columns=columns, labels=labels)
-                if samples.input == "confidence":
-                    raise InputError(
-                        "input must be logits, probabilities or a score in a suite, got"
-                        " 'confidence'. Try `wildcal evaluate` or `wildcal compare`.",
-                        "input",
-                    )
-                if writer is None and samples.input == "proba":
-                    eps = smallest_positive(np.asarray(samples.X))
-                logits = np.asarray(to_logits(np, samples.X, samples.input, eps))
-                if writer is None:
-                    columns = replace(columns, class_names=samples.class_names)
-                    names = samples.class_names or tuple(map(str, range(logits.shape[1])))
-                    kind = "log_proba" if samples.input in ("proba", "log_proba") else "logits"
-                    writer = SuiteWriter(folder, class_names=names, input=kind, **about)
                 y = samples.require_labels() if labels else None
-                writer.add(split, logits, y, **description)
+                writer.add(split, to_logits(np, samples.X, samples.input, eps), y, **description)
                 progress.advance()
-        assert writer is not None
         writer.finish()
         if output.suffix == ".npz":
             Suite.open(folder).pack(output)

@@ -9,6 +9,7 @@ from wildcal.cli import options as common
 from wildcal.cli.output import check_output, progress_bar, say
 from wildcal.cli.types import PATH
 from wildcal.core.exceptions import InputError
+from wildcal.core.validation import check_choice
 
 
 @click.command(no_args_is_help=True)
@@ -58,8 +59,7 @@ def train(
     from wildcal.vision.train import Progress, Recipe, read_training_data
     from wildcal.vision.train import train as run
 
-    if network not in NETWORKS:
-        raise InputError(f"network must be one of {', '.join(NETWORKS)}, got {network}.", "network")
+    check_choice("network", network, NETWORKS)
     recipe = Recipe(**options)
     check_output(output, suffixes=[".safetensors"])
     if output.exists() and not resume:
@@ -68,12 +68,12 @@ def train(
     with progress_bar(network, recipe.epochs) as bar:
 
         def report(state: Progress) -> None:
-            if state.watched_accuracy is None:
+            if state.held_out_accuracy is None:
                 bar.advance(1 / state.n_steps)
                 return
             say(
                 f"epoch {state.epoch + 1} of {recipe.epochs}: loss {state.loss:.3f}, accuracy"
-                f" {100 * state.accuracy:.1f} %, {100 * state.watched_accuracy:.1f} % on held-out"
+                f" {100 * state.accuracy:.1f} %, {100 * state.held_out_accuracy:.1f} % on held-out"
                 " images."
             )
 
@@ -86,7 +86,7 @@ def train(
             device=device,
             progress=report,
         )
-    accuracy, n = checkpoint.history[-1]["watched"], len(images.watched_labels)
+    accuracy, n = checkpoint.history[-1]["held_out"], len(images.held_out_labels)
     say(
         f"Wrote {output}: {network} after {recipe.epochs} epochs, accuracy {100 * accuracy:.1f} %"
         f" on {n:,} held-out images."

@@ -1,5 +1,8 @@
 """Exceptions and warnings."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class WildcalError(Exception):
     """Base class of the errors of this package."""
@@ -19,6 +22,17 @@ class NotFittedError(WildcalError, ValueError, AttributeError):
 
 class MissingExtraError(WildcalError, ImportError):
     """An optional dependency is not installed; the message has the pip command."""
+
+
+@contextmanager
+def needs_extra(what: str, extra: str) -> Iterator[None]:
+    """Explain which extra to install if an import in the block fails."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError(
+            f'{what} needs {error.name}. Install it with: pip install "wildcal[{extra}]"'
+        ) from error
 
 
 class FileFormatError(WildcalError, ValueError):

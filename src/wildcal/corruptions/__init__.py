@@ -3,16 +3,11 @@
 Nothing here depends on a network or on calibration. Needs the extra `corruptions`.
 """
 
-from wildcal.core.exceptions import MissingExtraError
+from wildcal.core.exceptions import needs_extra
 
-try:
+with needs_extra("wildcal.corruptions", "corruptions"):
     import cv2 as _cv2  # noqa: F401
     import PIL as _pil  # noqa: F401
-except ImportError as error:
-    raise MissingExtraError(
-        "wildcal.corruptions needs Pillow and OpenCV. Install them with:"
-        ' pip install "wildcal[corruptions]"'
-    ) from error
 
 from wildcal.corruptions.corrupt import corrupt, transform
 from wildcal.corruptions.parameters import (

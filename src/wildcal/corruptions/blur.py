@@ -13,7 +13,6 @@ from wildcal.corruptions.parameters import Strength
 from wildcal.corruptions.pixels import (
     Floats,
     Images,
-    merge_channels,
     round_to_uint8,
     split_channels,
     to_uint8,
@@ -192,7 +191,7 @@ def zoom_blur(images: Images, strength: Strength, streams: RandomStreams) -> Ima
         out = to_uint8(mean).reshape(height * width, n, 3).transpose(1, 0, 2)
         return np.ascontiguousarray(out).reshape(images.shape)
     planes = split_channels(images)
-    return merge_channels([np.stack([_mean(p, factors) for p in plane]) for plane in planes])
+    return np.stack([[_mean(p, factors) for p in plane] for plane in planes], axis=-1)
 
 
 def _mean(plane: Images, factors: tuple[float, ...]) -> Images:

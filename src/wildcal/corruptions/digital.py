@@ -9,7 +9,7 @@ from scipy.fft import dctn, idctn
 
 from wildcal.corruptions.blur import gaussian_kernel, smooth
 from wildcal.corruptions.parameters import Strength
-from wildcal.corruptions.pixels import Floats, Images, merge_channels, split_channels, to_uint8
+from wildcal.corruptions.pixels import Floats, Images, split_channels, to_uint8
 from wildcal.corruptions.random import RandomStreams
 
 
@@ -46,7 +46,7 @@ def saturate(images: Images, strength: Strength, streams: RandomStreams) -> Imag
         if b > 0 and channel > 0:
             np.subtract(out, np.float32(b) * high, out=out, where=high == low)
         changed.append(to_uint8(out))
-    return merge_channels(changed)
+    return np.stack(changed, axis=-1)
 
 
 def pixelate(images: Images, strength: Strength, streams: RandomStreams) -> Images:

@@ -49,14 +49,10 @@ def load_textures(folder: Path) -> tuple[Images, ...]:
 
     There are six published files; the published script draws from five and so never uses the last.
     """
-    if not folder.is_dir():
-        raise InputError(
-            f"frost_textures must be a folder with pictures, got {folder}.", "frost_textures"
-        )
-    paths = sorted(p for p in folder.iterdir() if p.suffix.lower() in _ENDINGS)[:5]
+    paths = sorted(p for p in folder.glob("*") if p.suffix.lower() in _ENDINGS)[:5]
     if not paths:
         raise InputError(
-            f"frost_textures must hold .png or .jpg pictures, got {folder} without any.",
+            f"frost_textures must be a folder with .png or .jpg pictures, got {folder}.",
             "frost_textures",
         )
     textures = []

@@ -40,13 +40,6 @@ def split_channels(images: Images) -> list[Images]:
     return [np.asarray(plane, np.uint8).reshape(n, height, width) for plane in planes]
 
 
-def merge_channels(planes: list[Images]) -> Images:
-    """Return the batch (N, H, W, 3) of three planes."""
-    n, height, width = planes[0].shape
-    tall = cv2.merge([plane.reshape(n * height, width) for plane in planes])
-    return np.asarray(tall, np.uint8).reshape(n, height, width, 3)
-
-
 def to_uint8(levels: Floats) -> Images:
     """Clip to 0..255 and truncate; writes to its argument."""
     levels += np.float32(ROUNDING)

@@ -147,8 +147,6 @@ def _measure_splits(
             skipped[split.name] = str(error)
             continue
         source = split if split.is_source else source
-        if kept is not None:
-            kept.add_split(split)
         for method in methods:
             scores = _scores(method, (split, slice(None)))
             if kept is not None:
@@ -156,7 +154,7 @@ def _measure_splits(
             measurements += _measure(suite, method, split, scores, source, metrics, options)
         progress(f"{suite}: {split.name}", split.n_samples)
     if kept is not None:
-        kept.finish({method.name: method.calibrator for method in methods})
+        kept.finish()
     missing = missing_conditions([split for split in splits if split.name not in skipped])
     if missing:
         skipped["average over severities"] = missing

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ def evaluate_files(
     calibrator: "Calibrator | None" = None,
     *,
     metrics: Sequence[str] | None = None,
-    run: Callable[..., StoredScores] | None = None,
+    run: Callable[..., Iterable[StoredScores]] = starmap,
     **options: Any,
 ) -> Evaluation:
     """Return metrics of the samples of files, read batch by batch.
@@ -59,18 +60,15 @@ def evaluate_files(
     metrics
         As in `evaluate`.
     run
-        ``run(function, tasks, merge)`` returns the merged results of ``function(*task)``, one task
-        for each file or row group. Default: one after the other.
+        ``run(function, tasks)`` returns the results of ``function(*task)`` in the order of the
+        tasks, one for each file or row group. Default: one after the other.
     **options
         `n_bins`, `n_bootstrap`, `level` and `seed`, as in `evaluate`.
     """
     if calibrator is not None and hasattr(calibrator, "adapt"):
         raise InputError("calibrator must be adapted to a window first.", "calibrator")
     tasks = [(path, part, columns, calibrator) for path, part in pieces(list_files(source))]
-    if run is None:
-        scores = merge([score_file(*task) for task in tasks])
-    else:
-        scores = run(score_file, tasks, merge)
+    scores = merge(list(run(score_file, tasks)))
     return evaluate_part(scores, metrics=metrics, **options)
 
 

@@ -8,7 +8,7 @@ from functools import reduce
 from operator import add
 from typing import Any, Final
 
-from wildcal.core.exceptions import InputError, MissingExtraError
+from wildcal.core.exceptions import InputError, needs_extra
 from wildcal.evaluation.chunked import evaluate_part, merge, score_samples
 from wildcal.evaluation.results import Evaluation
 from wildcal.io.chunked import columns_for, result_names, results
@@ -53,7 +53,7 @@ def predict(
 def run_tasks(
     function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], scheduler: str
 ) -> Iterator[Any]:
-    """Yield the results of `function(*task)`, in the order in which they finish.
+    """Yield the results of `function(*task)`, in the order of the tasks.
 
     Tasks of a worker of a cluster that ends are run again by another one.
 
@@ -69,21 +69,7 @@ def run_tasks(
         threads need neither start nor import anything.
     """
     with _workers(scheduler) as pool:
-        submitted = [pool.submit(function, *task) for task in tasks]
-        for future in futures.as_completed(submitted):
-            yield future.result()
-
-
-def run_merged(
-    function: Callable[..., Any],
-    tasks: Sequence[tuple[Any, ...]],
-    combine: Callable[[list[Any]], Any],
-    scheduler: str,
-) -> Any:
-    """Return the results of `function(*task)`, combined in their order."""
-    with _workers(scheduler) as pool:
-        submitted = [pool.submit(function, *task) for task in tasks]
-        return combine([future.result() for future in submitted])
+        yield from pool.map(function, *zip(*tasks, strict=True))
 
 
 @contextmanager
@@ -106,12 +92,8 @@ def _workers(scheduler: str) -> Iterator[futures.Executor]:
 
 def _client(scheduler: str) -> Any:
     """Return a Dask client for the address of a scheduler."""
-    try:
+    with needs_extra("the scheduler", "dask"):
         from distributed import Client
-    except ImportError as error:
-        raise MissingExtraError(
-            'the scheduler needs Dask. Install Dask with: pip install "wildcal[dask]"'
-        ) from error
     try:
         return Client(scheduler, timeout=_TIMEOUT, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:

@@ -16,10 +16,7 @@ from wildcal.io.atomic import check_writable
 try:
     from lightning.pytorch import Callback
 except ImportError:
-    try:
-        from pytorch_lightning import Callback
-    except ImportError:
-        Callback = None
+    Callback = None
 
 Batches = list[tuple[NDArray[Any], NDArray[Any]]]
 """Logits and labels of each batch."""

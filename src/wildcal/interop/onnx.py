@@ -9,19 +9,15 @@ from numpy.typing import NDArray
 
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.conversion import ONE_COLUMN
-from wildcal.core.exceptions import FileFormatError, InputError, MissingExtraError, WildcalError
+from wildcal.core.exceptions import FileFormatError, InputError, WildcalError, needs_extra
 from wildcal.io.atomic import atomic_write
 
-try:
+with needs_extra("wildcal.interop.onnx", "onnx"):
     import ndonnx as ndx
     import onnx
     import onnxruntime
     import spox.opset.ai.onnx.v21 as operators
     from onnx import version_converter
-except ImportError as error:
-    raise MissingExtraError(
-        f'wildcal.interop.onnx needs {error.name}. Install it with: pip install "wildcal[onnx]"'
-    ) from error
 
 PREFIX: Final = "calibrated_"
 _NORMALIZING: Final = ("Softmax", "LogSoftmax")

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from wildcal.core.arrays import FloatArray, IntArray
 from wildcal.core.calibrator import Calibrator
-from wildcal.core.exceptions import InputError, MissingExtraError
+from wildcal.core.exceptions import InputError, needs_extra
 from wildcal.core.labels import OOD_LABEL, few
 from wildcal.core.registry import get_calibrator
 from wildcal.core.validation import warn
 from wildcal.window.base import WindowCalibrator
 
-try:
+with needs_extra("wildcal.interop.sklearn", "sklearn"):
     from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
     from sklearn.frozen import FrozenEstimator
     from sklearn.model_selection import check_cv
@@ -32,11 +32,6 @@ try:
         check_is_fitted,
         has_fit_parameter,
     )
-except ImportError as error:
-    raise MissingExtraError(
-        "wildcal.interop.sklearn needs scikit-learn."
-        ' Install it with: pip install "wildcal[sklearn]"'
-    ) from error
 
 __all__ = ["CalibratedClassifier", "mlp_logits"]
 
@@ -149,7 +144,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         if isinstance(estimator, FrozenEstimator) or self.cv == "prefit":
             classes, tested = _classes_of_fitted(estimator, fit_params), np.arange(len(y))
             response = _find_response(self.response_method, estimator, calibrator)
-            parts = [[_scores(response, estimator, each) for each in (X, *_deal(X_ood, 1))]]
+            parts = [[_scores(response, estimator, each) for each in (X, *_split_ood(X_ood, 1))]]
         else:
             classes = np.unique(y)
             if len(classes) < 2:
@@ -166,7 +161,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
                 delayed(_score_fold)(
                     clone(unfitted), response, X, y, split, ood, routed.estimator.fit
                 )
-                for split, ood in zip(splits, _deal(X_ood, len(splits)), strict=True)
+                for split, ood in zip(splits, _split_ood(X_ood, len(splits)), strict=True)
             )
         known, ood = ([s for s in column if s is not None] for column in zip(*parts, strict=True))
         scores = np.concatenate([*known, *ood])
@@ -400,7 +395,7 @@ def _encode(y: NDArray[Any], classes: NDArray[Any]) -> IntArray:
         ) from None
 
 
-def _deal(X_ood: Any, n_folds: int) -> list[Any]:
+def _split_ood(X_ood: Any, n_folds: int) -> list[Any]:
     """Return OOD samples for each fold, so that all scores come from the same estimators."""
     n = 0 if X_ood is None else _num_samples(X_ood)
     rows = [np.arange(fold, n, n_folds) for fold in range(n_folds)]

@@ -4,23 +4,19 @@ The module computes the same formula as `predict_proba`; its buffers are the fit
 """
 
 import copy
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, Self
 
 import numpy as np
 
 from wildcal.core.calibrator import Calibrator
-from wildcal.core.exceptions import InputError, MissingExtraError
+from wildcal.core.exceptions import InputError, needs_extra
 from wildcal.core.validation import check_foreign_array, check_input
 
-try:
+with needs_extra("wildcal.interop.torch", "torch"):
     import array_api_compat.torch as xp
     import torch
-except ImportError as error:
-    raise MissingExtraError(
-        'wildcal.interop.torch needs torch. Install it with: pip install "wildcal[torch]"'
-    ) from error
 
 # Outputs of fewer samples are not checked.
 _MIN_CHECKED: Final = 8
@@ -179,7 +175,7 @@ def collect(
     try:
         model.to(device).eval()
         with torch.no_grad():
-            for batch in _progress(loader):
+            for batch in loader:
                 inputs, y = _inputs_and_labels(batch)
                 outputs = model(inputs.to(device))
                 logits.append(getattr(outputs, "logits", outputs).float().cpu().numpy())
@@ -215,13 +211,3 @@ def _keep(parts: list[Any]) -> Any:
         parts.append(value.cpu().numpy())
 
     return hook
-
-
-def _progress(loader: Iterable[Any]) -> Iterable[Any]:
-    """Show a progress bar on a terminal."""
-    from rich.console import Console
-    from rich.progress import track
-
-    console, total = Console(stderr=True), len(loader) if isinstance(loader, Sized) else None
-    options: dict[str, Any] = {"transient": True, "disable": not console.is_terminal}
-    return track(loader, "Collecting logits", total, console=console, **options)

@@ -7,21 +7,16 @@ import array_api_compat.numpy as np_compat
 import numpy as np
 
 from wildcal.core.arrays import softmax
-from wildcal.core.exceptions import MissingExtraError
+from wildcal.core.exceptions import needs_extra
 from wildcal.core.validation import check_choice, check_input, check_number
 from wildcal.metrics import accuracy, ece, excess_ece, mean_confidence, noise_floor
 from wildcal.metrics._scores import check_scores
 
-try:
+with needs_extra("wildcal.interop.torchmetrics", "torchmetrics"):
     import torch
     from torch import Tensor
     from torchmetrics import Metric
     from torchmetrics.utilities import dim_zero_cat
-except ImportError as error:
-    raise MissingExtraError(
-        "wildcal.interop.torchmetrics needs torch and torchmetrics. Install them with:"
-        ' pip install "wildcal[torchmetrics]"'
-    ) from error
 
 _Functions = dict[str, Callable[..., float]]
 _BINNED: Final[_Functions] = {"ece": ece, "noise_floor": noise_floor, "excess_ece": excess_ece}

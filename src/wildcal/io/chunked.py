@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.exceptions import InputError
-from wildcal.io.formats import naming
+from wildcal.io.formats import ending, naming
 from wildcal.io.samples import SampleSet, iter_samples, open_table, read_file
 from wildcal.io.schema import Columns, resolve
 from wildcal.io.writers import open_writer, output_name
@@ -79,7 +79,7 @@ def output_paths(files: Sequence[Path], output: Path, columns: Columns) -> list[
         return [output]
     if len(set(names)) < len(names):
         raise InputError("source must be files of different names.", "source")
-    if output.exists() and not output.is_dir():
+    if (output.exists() or ending(output)) and not output.is_dir():
         raise InputError(f"output must be a folder for {len(files)} files, got {output}.", "output")
     return [output / name for name in names]
 

@@ -19,7 +19,7 @@ from typing import IO, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.exceptions import FileFormatError, InputError, MissingExtraError
+from wildcal.core.exceptions import FileFormatError, InputError, MissingExtraError, needs_extra
 from wildcal.core.validation import in_memory
 from wildcal.io.schema import is_number
 
@@ -223,9 +223,9 @@ def arrow_column(column: Any) -> NDArray[Any]:
 @contextmanager
 def _arrow_file(path: Path) -> Iterator[Any]:
     """Give the schema of a Parquet or Arrow file, its row groups, and a reader of batches."""
-    _require("pyarrow", path)
-    import pyarrow
-    from pyarrow import ipc, parquet
+    with needs_extra(str(path), "tables"):
+        import pyarrow
+        from pyarrow import ipc, parquet
 
     if path.suffix.lower() == ".parquet":
         with parquet.ParquetFile(path) as file:
@@ -267,8 +267,8 @@ def _npy(path: Path) -> Source:
 
 
 def _safetensors(path: Path) -> Source:
-    _require("safetensors", path)
-    from safetensors import safe_open
+    with needs_extra(str(path), "tables"):
+        from safetensors import safe_open
 
     framework = "np" if find_spec("torch") is None else "pt"  # NumPy has no bfloat16
     with safe_open(path, framework) as file:
@@ -276,8 +276,8 @@ def _safetensors(path: Path) -> Source:
 
 
 def _torch(path: Path) -> Source:
-    _require("torch", path, "torch")
-    import torch
+    with needs_extra(str(path), "torch"):
+        import torch
 
     found = torch.load(path, map_location="cpu", weights_only=True)
     if isinstance(found, torch.Tensor):
@@ -331,12 +331,6 @@ def _check_unique(names: Sequence[str], path: Path) -> None:
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:
         raise InputError(f"{path} must have different column names, got {double!r} twice.")
-
-
-def _require(package: str, path: Path, install: str = '"wildcal[tables]"') -> None:
-    """Raise unless a package is installed."""
-    if find_spec(package) is None:
-        raise MissingExtraError(f"{path} needs {package}. Install it with: pip install {install}")
 
 
 @contextmanager

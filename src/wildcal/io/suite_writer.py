@@ -100,12 +100,14 @@ class SuiteWriter:
         """The names of the splits written so far."""
         return tuple(split.name for split in self._manifest.splits)
 
-    def done(self, name: str, *, n_samples: int | None = None) -> bool:
-        """Return whether a split is written and its checksum matches."""
+    def done(self, name: str, *, n_samples: int | None = None, knn_distances: bool = False) -> bool:
+        """Return whether a split is written, also its distances if asked for, and undamaged."""
         if name not in self.names:
             return False
         split = Suite(self.folder, self._manifest).split(name)
         if n_samples not in (None, split.n_samples):
+            return False
+        if knn_distances and "knn_distances" not in split.info.arrays:
             return False
         try:
             split.verify()
@@ -162,7 +164,11 @@ class SuiteWriter:
             domain = f"{corruption}-{severity}"
         arrays: dict[str, NDArray[Any]] = {"logits": rounded(z, self.dtype), "y": labels}
         if knn_distances is not None:
-            arrays["knn_distances"] = self._distances(knn_distances, len(z))
+            if self._manifest.knn is None:
+                raise InputError("knn must describe the layers of knn_distances.", "knn")
+            n_layers = len(self._manifest.knn["layers"])
+            distances = check_distances(knn_distances, len(z), n_layers)
+            arrays["knn_distances"] = np.ascontiguousarray(distances, self.dtype)
         info = SplitInfo(
             name=name,
             role=role,
@@ -172,16 +178,6 @@ class SuiteWriter:
             **array_fields(arrays),
         )
         self._put(info, arrays)
-
-    def add_distances(self, name: str, knn_distances: ArrayLike) -> None:
-        """Write the distances of a split that is there."""
-        split = Suite(self.folder, self._manifest).split(name)
-        arrays: dict[str, NDArray[Any]] = {
-            "logits": np.array(split._suite.stored(split.info, "logits")),
-            "y": np.array(split.y),
-            "knn_distances": self._distances(knn_distances, split.n_samples),
-        }
-        self._put(replace(split.info, **array_fields(arrays)), arrays)
 
     def finish(self, order: Sequence[str] | None = None) -> None:
         """Mark the suite as complete, with its splits in the given order."""
@@ -208,12 +204,6 @@ class SuiteWriter:
         for temporary in self.folder.rglob(".*.tmp"):
             temporary.unlink()
         self._manifest = replace(found, knn=found.knn if knn is None else knn, complete=False)
-
-    def _distances(self, knn_distances: ArrayLike, n: int) -> NDArray[Any]:
-        if self._manifest.knn is None:
-            raise InputError("knn must describe the layers of knn_distances.", "knn")
-        distances = check_distances(knn_distances, n, len(self._manifest.knn["layers"]))
-        return np.ascontiguousarray(distances, self.dtype)
 
     def _put(self, info: SplitInfo, arrays: Mapping[str, NDArray[Any]]) -> None:
         splits = self._manifest.splits

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from wildcal.io.atomic import atomic_write
 from wildcal.io.formats import Batch, Source
 
-New = Mapping[str, NDArray[Any]]
-Write: TypeAlias = Callable[[Batch, New], None]
-"""Writes a batch with new columns."""
+Added: TypeAlias = Mapping[str, NDArray[Any]]
+"""Columns to add, by name."""
+Write: TypeAlias = Callable[[Batch, Added], None]
+"""Writes a batch with added columns."""
 
 
 def output_name(path: Path, source: Source) -> str:
@@ -44,10 +45,10 @@ def _arrow_writer(file: IO[bytes], source: Any, path: Path) -> Iterator[Write]:
     writer: Any = None
     with ExitStack() as opened:
 
-        def write(batch: Batch, new: New) -> None:
+        def write(batch: Batch, added: Added) -> None:
             nonlocal writer
             table = pyarrow.Table.from_batches([batch.raw])
-            for name, values in new.items():
+            for name, values in added.items():
                 table = table.append_column(name, pyarrow.array(values))
             table = table.replace_schema_metadata(source.schema.metadata)
             if writer is None:
@@ -74,10 +75,10 @@ def _csv_writer(file: IO[bytes], source: Any, path: Path) -> Iterator[Write]:
     with _text_file(file, path) as text:
         writer = csv.writer(text, delimiter=source.delimiter, lineterminator="\n")
 
-        def write(batch: Batch, new: New) -> None:
+        def write(batch: Batch, added: Added) -> None:
             if not text.tell():
-                writer.writerow([*batch, *new])
-            columns = [values.tolist() for values in (*batch.values(), *new.values())]
+                writer.writerow([*batch, *added])
+            columns = [values.tolist() for values in (*batch.values(), *added.values())]
             writer.writerows(zip(*columns, strict=True))
 
         yield write
@@ -87,19 +88,19 @@ def _csv_writer(file: IO[bytes], source: Any, path: Path) -> Iterator[Write]:
 def _json_lines_writer(file: IO[bytes], source: Any, path: Path) -> Iterator[Write]:
     with _text_file(file, path) as text:
 
-        def write(batch: Batch, new: New) -> None:
-            rows = zip(*(values.tolist() for values in new.values()), strict=True)
+        def write(batch: Batch, added: Added) -> None:
+            rows = zip(*(values.tolist() for values in added.values()), strict=True)
             for record, row in zip(batch.raw, rows, strict=True):
-                added = dict(zip(new, row, strict=True))
-                text.write(json.dumps({**record, **added}, ensure_ascii=False) + "\n")
+                whole = {**record, **dict(zip(added, row, strict=True))}
+                text.write(json.dumps(whole, ensure_ascii=False) + "\n")
 
         yield write
 
 
 @contextmanager
 def _array_writer(file: IO[bytes], source: Any, path: Path) -> Iterator[Write]:
-    def write(batch: Batch, new: New) -> None:
-        texts = {k: v.astype(str) if v.dtype == object else v for k, v in new.items()}
+    def write(batch: Batch, added: Added) -> None:
+        texts = {k: v.astype(str) if v.dtype == object else v for k, v in added.items()}
         arrays: dict[str, Any] = {**batch, **texts}
         np.savez(file, **arrays)
 

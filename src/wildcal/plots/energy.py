@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from wildcal.core.arrays import FloatArray, logsumexp
 from wildcal.core.validation import check_input
-from wildcal.evaluation.diagnostics import temperature_curve
 from wildcal.metrics import auroc
 from wildcal.plots.display import Display
 from wildcal.plots.style import COLUMN, CURVES, GROUPS
@@ -216,11 +215,14 @@ class TemperatureDisplay(Display):
         n_bins: int = 40,
     ) -> Self:
         """Return the curves of fitted calibrators that divide logits by a temperature."""
-        energy, middle, found = negative_energy(logits), np.empty(0), {}
+        energy = negative_energy(logits)
+        order = np.argsort(energy, kind="stable")
+        bins = np.array_split(order, min(n_bins, len(order)))
+        found = {}
         for name, calibrator in calibrators.items():
-            middle, *quantiles = temperature_curve(calibrator, logits, energy, n_groups=n_bins)
-            found[name] = np.array(quantiles)
-        return cls(middle, found)
+            t = np.ravel(calibrator.temperatures(logits))
+            found[name] = np.transpose([np.quantile(t[each], (0.05, 0.5, 0.95)) for each in bins])
+        return cls(np.array([np.median(energy[each]) for each in bins]), found)
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each bin."""

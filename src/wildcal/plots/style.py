@@ -7,7 +7,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from wildcal.core.exceptions import InputError, MissingExtraError
+from wildcal.core.exceptions import InputError, needs_extra
 from wildcal.io.atomic import atomic_write
 
 if TYPE_CHECKING:
@@ -85,12 +85,8 @@ def method_styles(names: Iterable[str]) -> dict[str, MethodStyle]:
 
 def context() -> "AbstractContextManager[None]":
     """Return a context in which matplotlib uses the style and draws dollar signs as text."""
-    try:
+    with needs_extra("wildcal.plots", "report"):
         from matplotlib import style
-    except ImportError as error:
-        raise MissingExtraError(
-            'wildcal.plots needs matplotlib. Install it with: pip install "wildcal[report]"'
-        ) from error
     return style.context([STYLE, {"text.parse_math": False}])
 
 
@@ -108,7 +104,6 @@ def grid(
     n_columns: int = 3,
     width: float = PAGE,
     height: float | None = None,
-    title: str | None = None,
 ) -> "Figure":
     """Draw displays of one kind side by side, with common axes and one legend.
 
@@ -122,8 +117,6 @@ def grid(
         Width of the figure in inches; `COLUMN` and `PAGE` are those of papers.
     height
         Height of a panel in inches.
-    title
-        Title of the figure. Papers have captions instead.
 
     Examples
     --------
@@ -158,8 +151,6 @@ def grid(
         _share_limits(used, y=shares_y)
         _share_limits([child for ax in used for child in ax.child_axes], y=True)
         _add_legend_below(figure, used)
-        if title:
-            figure.suptitle(title, fontsize=9)
     return figure
 
 

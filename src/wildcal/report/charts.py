@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 
 from wildcal.metrics import Estimate
-from wildcal.plots.energy import HistogramDisplay
 
 N_COLORS: Final = 10
 """Colors in page.css besides the gray of no calibration."""
@@ -47,14 +46,8 @@ Ticks = Sequence[tuple[float, str]]
 """Values on an axis with their texts."""
 
 
-@dataclass(frozen=True)
-class Curve:
-    """Points of a line, with a band or intervals where there are any. NaN breaks the line."""
-
-    x: Sequence[float]
-    y: Sequence[float]
-    low: Sequence[float] | None = None
-    high: Sequence[float] | None = None
+Curve = Sequence[tuple[float, float]]
+"""Points of a line. NaN breaks it."""
 
 
 @dataclass(frozen=True)
@@ -172,30 +165,23 @@ def method_label(method: str) -> str:
 def line_chart(
     curves: Mapping[str, Curve], marks: Marks, x_label: str, y_label: str, *,
     ticks: Ticks | None = None, floor: Sequence[float] | None = None,
-    zero: bool = True,
 ) -> str:  # fmt: skip
-    """Return lines of methods, the first on top, with bands; `floor` is the noise floor."""
+    """Return lines of methods, the first on top; `floor` is the noise floor."""
     picture = Picture(height=280)
-    values = [v for c in curves.values() for part in (c.y, c.high, c.low) for v in part or ()]
-    at = [v for c in curves.values() for v in c.x]
+    at = [x for curve in curves.values() for x, _ in curve]
+    values = [y for curve in curves.values() for _, y in curve]
+    top = 1.05 * np.nanmax([*values, *(floor or ())])
     margin = 0.03 * (max(at) - min(at))
-    x = picture.x(min(at) - margin, max(at) + margin)
-    y = picture.y(*_limits([*values, *(floor or ())], zero=zero))
+    x, y = picture.x(min(at) - margin, max(at) + margin), picture.y(0, top or 1.0)
     picture.left_axis(y, y_label)
     picture.bottom_axis(x, x_label, ticks)
     if floor is not None:
         picture.add("path", d=_path(enumerate(floor), x, y), class_="floor")
-    for method, c in reversed(list(curves.items())):
-        style = marks.style(method)
-        if c.low is not None and c.high is not None:
-            ends = [*zip(c.x, c.low, strict=True), *reversed([*zip(c.x, c.high, strict=True)])]
-            picture.add(
-                "path", d=f"{_path(ends, x, y)}Z", class_=f"band {style}", data_method=method
-            )
-        line = _path(zip(c.x, c.y, strict=True), x, y)
-        picture.add("path", d=line, class_=f"line {style}", data_method=method)
-        step = max(1, len(c.x) // 5)  # about five marks on a long curve
-        for at_x, value in list(zip(c.x, c.y, strict=True))[step // 2 :: step]:
+    for method, curve in reversed(list(curves.items())):
+        line = _path(curve, x, y)
+        picture.add("path", d=line, class_=f"line {marks.style(method)}", data_method=method)
+        step = max(1, len(curve) // 5)  # about five marks on a long curve
+        for at_x, value in curve[step // 2 :: step]:
             if not math.isnan(value):
                 text = f"{method_label(method)}: {value:.3g} at {at_x:.3g}"
                 picture.parts.append(marks.mark(method, x(at_x), y(value), text))
@@ -233,24 +219,6 @@ def dots_chart(
     return picture.svg(f"{label} of each method")
 
 
-def histogram_chart(display: HistogramDisplay) -> str:
-    """Return the densities of a score in two groups, one over the other."""
-    picture, edges, densities = Picture(height=220, left=14), display.edges, display.densities
-    top = 1.05 * min(display.highest, float(np.max(list(densities.values()))))
-    x, y = picture.x(edges[0], edges[-1]), picture.y(0, top)
-    at = picture.left
-    for (name, density), style in zip(densities.items(), ("first", "second"), strict=False):
-        steps = [f"M{x(edges[0]):g} {y(0):g}"]
-        for left, right, height in zip(edges[:-1], edges[1:], density, strict=True):
-            steps.append(f"L{x(left):g} {y(min(height, top)):g}H{x(right):g}")
-        picture.add("path", d="".join([*steps, f"V{y(0):g}Z"]), class_=f"area {style}")
-        picture.add("rect", x=at, y=4, width=11, height=11, class_=f"area {style}")
-        picture.text(name, at + 16, 14)
-        at += 38 + 7 * len(name)
-    picture.bottom_axis(x, display.score)
-    return picture.svg(f"Density of {display.score}: {' and '.join(densities)}")
-
-
 def reliability_chart(n_bins: int) -> str:
     """Return an empty reliability diagram, which the script of the page fills."""
     picture, strip = Picture(height=420), 46.0
@@ -278,13 +246,3 @@ def _path(points: Iterable[tuple[float, float]], x: Scale, y: Scale) -> str:
             path.append(f"{command}{x(at):g} {y(value):g}")
             command = "L"
     return "".join(path)
-
-
-def _limits(values: Iterable[float], *, zero: bool) -> tuple[float, float]:
-    """Return limits a little wider than the finite values, from 0 if `zero`."""
-    finite = [float(v) for v in values if math.isfinite(v)]
-    if not finite:
-        return 0.0, 1.0
-    low, high = min(finite), max(finite)
-    margin = 0.05 * (high - low) or 0.05 * abs(low) or 1.0
-    return (0.0 if zero else low - margin), high + margin

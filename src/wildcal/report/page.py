@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import scipy
 
-from wildcal.core.exceptions import InputError, MissingExtraError
+from wildcal.core.exceptions import InputError, needs_extra
 from wildcal.evaluation.benchmark_results import BenchmarkResults
 from wildcal.evaluation.results import Evaluation
 from wildcal.report.charts import method_label
@@ -77,14 +77,9 @@ def make_report(
 
 def load_template() -> Any:
     """Return the template of the page; raise if jinja2 or matplotlib is not installed."""
-    try:
+    with needs_extra("the report", "report"):
         import jinja2
         import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError(
-            "the report needs jinja2 and matplotlib. Install them with:"
-            ' pip install "wildcal[report]"'
-        ) from error
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("wildcal.report", ""),
         autoescape=True,

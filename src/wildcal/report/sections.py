@@ -8,18 +8,15 @@ from typing import Any, Final
 import numpy as np
 
 from wildcal.evaluation.benchmark_results import BenchmarkResults
-from wildcal.evaluation.diagnostics import Diagnostics, RawScores, by_condition, pool_reliability
+from wildcal.evaluation.diagnostics import Diagnostics, by_condition, pool_reliability
 from wildcal.evaluation.results import Evaluation
 from wildcal.evaluation.splits import ood_set
 from wildcal.evaluation.tables import text_column
 from wildcal.metrics import Estimate
-from wildcal.plots.energy import HistogramDisplay
 from wildcal.report import charts
 from wildcal.report.paper.names import plain
 from wildcal.tables import Cell, Column, Table, number
 
-_ROUNDING: Final = 1e-3
-"""Standard deviation of the energy of log-probabilities, from rounding."""
 _MAX_BINS: Final = 60_000
 """Bins of reliability diagrams on one page."""
 _UNIT: Final = 10_000
@@ -61,12 +58,6 @@ class Content:
         """The marks of the methods."""
         return charts.Marks(self.order)
 
-    @cached_property
-    def has_energy(self) -> bool:
-        """Whether the scores have a free energy: that of probabilities is constant."""
-        varies = any(raw.energy.std() > _ROUNDING for raw in self.diagnostics.raw.values())
-        return self.suite.input == "logits" and varies
-
     @property
     def chosen(self) -> list[str]:
         """Uncalibrated, if it was measured, and the method with the lowest ECE."""
@@ -84,8 +75,6 @@ def parts(content: Content) -> dict[str, Any]:
         "risk": list(_risk(content)),
         "groups": _groups(content),
         "ood": list(_ood(content)),
-        "energy": list(_energy(content)),
-        "temperatures": list(_temperatures(content)),
     }
 
 
@@ -96,7 +85,7 @@ def _shift(content: Content) -> Iterator[Chart]:
     averages = {m: results.average(name, m, "ece") for m in content.order}
     if results.has_severities(name):
         curves = {
-            m: charts.Curve(range(6), [100 * v for v in a.conditions]) for m, a in averages.items()
+            m: [(i, 100 * v) for i, v in enumerate(a.conditions)] for m, a in averages.items()
         }
         floor = [100 * v for v in averages[content.order[0]].floors]
         ticks = list(enumerate(conditions))
@@ -178,7 +167,7 @@ def _risk(content: Content) -> Iterator[Chart]:
     first = content.order[0]
     for kind, found in content.diagnostics.risk_coverage.items():
         curves = {
-            m: charts.Curve((100 * found[m].coverage).tolist(), (100 * found[m].risk).tolist())
+            m: (100 * np.column_stack([found[m].coverage, found[m].risk])).tolist()
             for m in content.order
         }
         svg = charts.line_chart(curves, content.marks, "coverage (%)", "error rate (%)")
@@ -221,43 +210,3 @@ def _ood(content: Content) -> Iterator[Chart]:
         if estimates:
             svg = charts.dots_chart(estimates, content.marks, "mean confidence (%)", highest=100.0)
             yield Chart(f"Mean confidence on {plain(ood_set(split))}", svg)
-
-
-def _energy(content: Content) -> Iterator[Chart]:
-    """Yield densities of confidence and energy."""
-    raw = content.diagnostics.raw
-    splits = [split for split in content.suite.test if split.name in raw]
-    source = next((raw[split.name] for split in splits if split.is_source), None)
-    if source is not None:
-        right = source.correct
-        yield from _histograms(content, {"correct": (source, right), "incorrect": (source, ~right)})
-        for split in splits:
-            if split.is_ood:
-                ood, name = raw[split.name], plain(ood_set(split.name))
-                yield from _histograms(content, {"source samples": (source, ...), name: (ood, ...)})
-
-
-def _histograms(content: Content, groups: Mapping[str, tuple[RawScores, Any]]) -> Iterator[Chart]:
-    """Yield the densities of scores in two groups: raw scores, and which samples of them."""
-    for title in ("confidence", "negative energy") if content.has_energy else ("confidence",):
-        values = {
-            name: (raw.confidence if title == "confidence" else -raw.energy)[chosen]
-            for name, (raw, chosen) in groups.items()
-        }
-        display = HistogramDisplay.from_groups(values, title)
-        if display.auroc is not None:
-            heading = f"{title.capitalize()}: AUROC {100 * display.auroc:.1f} %"
-            yield Chart(heading, charts.histogram_chart(display))
-
-
-def _temperatures(content: Content) -> Iterator[Chart]:
-    """Yield temperature against energy of the methods that have one for each sample."""
-    curves = {
-        m: charts.Curve(*(column.tolist() for column in (-c.energy, c.median, c.low, c.high)))
-        for m in content.order
-        if (c := content.diagnostics.temperatures.get(m)) is not None
-    }
-    if curves and content.has_energy:
-        svg = charts.line_chart(curves, content.marks, "negative energy", "temperature", zero=False)
-        caption = "Lines: medians of test samples with about that energy; bands: 5 % to 95 %."
-        yield Chart("Temperature against negative energy", svg, caption)

@@ -111,7 +111,6 @@ class Service:
         model = APIRouter()
         model.get("")(self.metadata)
         model.get("/ready")(self.is_ready)
-        model.get("/config")(self.config)
         model.post("/infer", **_bodies(protocol.InferRequest, protocol.InferResponse))(self.infer)
         feedback = _bodies(protocol.Feedback, protocol.FeedbackResponse)
         model.post("/feedback", **feedback)(self.feedback)
@@ -122,7 +121,6 @@ class Service:
         self.app.get("/v2")(self.server)
         self.app.get("/v2/health/live")(self.health)
         self.app.get("/v2/health/ready")(self.health)
-        self.app.post("/v2/repository/index")(self.index)
         self.app.get("/metrics", response_class=Response)(self.prometheus)
         self.app.get("/live")(self.live)
         self.app.get("/", response_class=FileResponse)(self.page)
@@ -149,12 +147,12 @@ class Service:
         asked, tensors = protocol.read_request(
             await self._body(request), request.headers.get(protocol.HEADER)
         )
-        x, near = model.read(asked, tensors)
+        x, distances = model.read(asked, tensors)
         try:
-            if not self.streams.is_live(model.name, asked.stream):
-                model.monitor.new().update(x, knn_distances=near)  # refused samples open no stream
+            if not self.streams.is_live(model.name, asked.stream):  # refused samples open none
+                model.monitor.new().update(x, knn_distances=distances)
             stream = await self.streams.ready(model, asked.stream)
-            result = stream.monitor.update(x, asked.id, knn_distances=near)
+            result = stream.monitor.update(x, asked.id, knn_distances=distances)
         except InputError as error:  # the argument X is named after its tensor
             raise InputError(re.sub("^X ", f"{model.calibrator.input_} ", str(error))) from error
         if asked.id is not None:
@@ -220,10 +218,6 @@ class Service:
         """Return inputs and outputs of a model."""
         return self._model(request, model).describe()
 
-    async def config(self, request: Request, model: str) -> dict[str, Any]:
-        """Return the configuration of a model."""
-        return self._model(request, model).config()
-
     async def is_ready(self, request: Request, model: str) -> dict[str, Any]:
         """Answer 200 if there is such a model."""
         return {"name": self._model(request, model).name, "ready": True}
@@ -241,11 +235,6 @@ class Service:
     async def health(self) -> dict[str, Any]:
         """Answer 200."""
         return {"live": True, "ready": True}
-
-    async def index(self) -> list[dict[str, Any]]:
-        """Return the models."""
-        ready = {"version": VERSION, "state": "READY", "reason": ""}
-        return [{"name": name, **ready} for name in self.models]
 
     async def prometheus(self) -> Response:
         """Return the metrics in the text format of Prometheus."""

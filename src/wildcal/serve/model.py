@@ -72,21 +72,6 @@ class Model:
             },
         }
 
-    def config(self) -> dict[str, Any]:
-        """Return the configuration in the form of Triton."""
-
-        def entry(tensor: dict[str, Any]) -> dict[str, Any]:
-            kind = f"TYPE_{tensor['datatype']}"
-            return {"name": tensor["name"], "data_type": kind, "dims": tensor["shape"][1:]}
-
-        return {
-            "name": self.name,
-            "platform": "wildcal",
-            "max_batch_size": self.max_samples,
-            "input": [entry(tensor) for tensor in self.inputs],
-            "output": [entry(tensor) for tensor in self.outputs],
-        }
-
     def read(
         self, request: InferRequest, tensors: dict[str, NDArray[Any]]
     ) -> tuple[NDArray[Any], NDArray[Any] | None]:

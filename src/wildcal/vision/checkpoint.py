@@ -9,20 +9,16 @@ from typing import Any, Final, Self
 import torch
 from torch import Tensor, nn
 
-from wildcal.core.exceptions import FileFormatError, InputError, MissingExtraError
+from wildcal.core.exceptions import FileFormatError, InputError, needs_extra
 from wildcal.io.atomic import atomic_write
 from wildcal.vision.networks import build
 
-try:
+with needs_extra("a checkpoint", "vision"):
     # Re-exported, because a missing package is explained here.
     from safetensors import SafetensorError as SafetensorError
     from safetensors import safe_open
     from safetensors.torch import load_file as load_file
     from safetensors.torch import save
-except ImportError as error:
-    raise MissingExtraError(
-        'Checkpoints need safetensors. Install it with: pip install "wildcal[vision]"'
-    ) from error
 
 FORMAT: Final = {"format": "wildcal-network", "version": 1}
 _WEIGHTS, _MOMENTUM = "network.", "momentum."

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.exceptions import FileFormatError, InputError, MissingExtraError
+from wildcal.core.exceptions import FileFormatError, InputError, MissingExtraError, needs_extra
+from wildcal.core.validation import check_choice
 from wildcal.corruptions.images import Image
-from wildcal.vision.features import pooled_axes
+from wildcal.vision.features import check_layer, pooled_axes
 from wildcal.vision.images import CIFAR10, Preprocess
 
 if TYPE_CHECKING:
@@ -150,9 +151,7 @@ class OnnxClassifier(Classifier):
         """Return logits and features: tensors inside the network by their names."""
         n, names = len(pixels), tuple(layers)
         if names not in ((), self._layers):
-            from wildcal.vision.onnx_layers import with_outputs
-
-            content = with_outputs(self._path, names)
+            content = _with_outputs(self._path, names)
             self._session, self._layers = _open_session(self._path, self._device, content), names
         x = pixels.astype(self._dtype)
         if self.batch_size:  # the last batch of a file with a fixed batch size
@@ -169,6 +168,23 @@ class OnnxClassifier(Classifier):
         for name, values in zip(names, found, strict=True):
             features[name] = values.mean(pooled_axes(values.shape, name), dtype=np.float32)[:n]
         return logits[:n].astype(np.float32, copy=False), features
+
+
+def _with_outputs(path: Path, names: Sequence[str]) -> bytes:
+    """Return an ONNX network with some of its inner tensors as further outputs."""
+    with needs_extra(str(path), "onnx"):
+        import onnx
+    try:
+        model = onnx.load(str(path))
+    except Exception as error:  # depends on which part of the file is damaged
+        raise FileFormatError(f"cannot read {path} as an ONNX network: {error}") from error
+    inner = [name for node in model.graph.node for name in node.output if name]
+    for name in names:
+        check_layer(name, inner)
+    known = {output.name for output in model.graph.output}
+    model.graph.output.extend(onnx.ValueInfoProto(name=n) for n in names if n not in known)
+    content: bytes = model.SerializeToString()
+    return content
 
 
 def open_classifier(
@@ -221,14 +237,9 @@ def shipped_weights(network: str) -> Path:
             f"The weights {network} are not installed. Install them with:"
             ' pip install "wildcal[suites]"'
         ) from None
-    found = {path.stem: path for path in sorted(folder.glob("*.safetensors"))}
-    name = network.removeprefix(SHIPPED)
-    if name not in found:
-        raise InputError(
-            f"network must be one of {', '.join(SHIPPED + n for n in found)}, got {network}.",
-            "network",
-        )
-    return found[name]
+    found = {SHIPPED + path.stem: path for path in sorted(folder.glob("*.safetensors"))}
+    check_choice("network", network, found)
+    return found[network]
 
 
 def _open_checkpoint(path: Path, device: str) -> TorchClassifier:
@@ -368,12 +379,8 @@ def _load_weights(module: "torch.nn.Module", target: str, path: Path) -> None:
 
 
 def _open_session(path: Path, device: str, content: bytes | None = None) -> Any:
-    try:
+    with needs_extra(str(path), "onnx"):
         import onnxruntime
-    except ImportError as error:
-        raise MissingExtraError(
-            'ONNX networks need ONNX Runtime. Install it with: pip install "wildcal[onnx]"'
-        ) from error
     if not path.is_file():
         raise FileNotFoundError(f"there is no network {path}.")
     options = onnxruntime.SessionOptions()

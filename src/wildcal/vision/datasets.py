@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from wildcal.core.exceptions import FileFormatError
 from wildcal.core.validation import check_choice, check_labels, check_number
+from wildcal.corruptions.images import PICTURES
 from wildcal.vision.images import ArrayImages, ImageSet, Indices, PictureFiles, Preprocess
 
-PICTURES: Final = (".jpeg", ".jpg", ".png", ".webp", ".bmp")
 _CIFAR_URL: Final = "https://www.cs.toronto.edu/~kriz/cifar.html"
 _CIFAR_C: Final = {
     "cifar10": ("CIFAR-10-C", "https://zenodo.org/records/2535967"),
@@ -127,34 +127,32 @@ def cifar_c(dataset: str, folder: str | Path, name: str, severity: int) -> Image
     )
 
 
-def svhn_file(folder: Path, part: str = "test") -> Path:
-    """Return the MATLAB file of a part of SVHN."""
-    name = f"{part}_32x32.mat"
+def svhn_file(folder: Path) -> Path:
+    """Return the MATLAB file of the test images of SVHN."""
+    name = "test_32x32.mat"
     return find("SVHN", _SVHN_URL, [folder / name, folder / "svhn" / name])
 
 
-def svhn(folder: str | Path, preprocess: Preprocess, part: str = "test") -> ImageSet:
-    """Return the house numbers: 73,257 training or 26,032 test images of 32 x 32 pixels.
+def svhn(folder: str | Path, preprocess: Preprocess) -> ImageSet:
+    """Return the house numbers: 26,032 test images of 32 x 32 pixels.
 
     Parameters
     ----------
     folder
-        The folder with `train_32x32.mat` and `test_32x32.mat`, or one that holds it as `svhn`.
+        The folder with `test_32x32.mat`, or one that holds it as `svhn`.
     preprocess
         Size to which images are resized.
-    part
-        "train" or "test".
     """
     from scipy.io import loadmat
 
-    path = svhn_file(Path(folder), part)
+    path = svhn_file(Path(folder))
     try:
         arrays = loadmat(path, variable_names=["X", "y"])
         images, labels = arrays["X"].transpose(3, 0, 1, 2), arrays["y"].ravel() % 10
     except Exception as error:  # SciPy raises a dozen kinds
         raise FileFormatError(f"cannot read {path} as SVHN: {error}") from error
     return ArrayImages(
-        name=f"svhn-{part}",
+        name="svhn-test",
         images=np.ascontiguousarray(images),
         labels=check_labels(labels.astype(np.int64), 10),
         class_names=tuple("0123456789"),

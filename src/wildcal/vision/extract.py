@@ -14,13 +14,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.exceptions import InputError, MissingExtraError
+from wildcal.core.exceptions import InputError, needs_extra
 from wildcal.io.atomic import atomic_write
 from wildcal.io.suite import Suite
 from wildcal.io.suite_writer import SuiteWriter
 from wildcal.vision.extractor import Extractor, Neighbors, Progress
 from wildcal.vision.images import PRESETS, Preprocess
-from wildcal.vision.plan import Condition, Plan
 
 _PACKAGES: Final = ("wildcal", "numpy", "torch", "onnxruntime", "opencv-python-headless", "pillow")
 _N_CHECKED: Final = 512
@@ -94,7 +93,6 @@ def extract(
     dtype: str = "float32",
     scheduler: str | None = None,
     progress: Progress = lambda n: None,
-    on_found: Progress = lambda n: None,
 ) -> Suite:
     """Write the logits of every condition of a plan into a folder and return the suite.
 
@@ -112,23 +110,26 @@ def extract(
     scheduler
         Address of a Dask scheduler, or "local" for a process per core: one task per condition.
     progress
-        Called with numbers of images, training images included.
-    on_found
-        Called with the number of images that an earlier run has done.
+        Called with numbers of images, training images and those of an earlier run included.
     """
     folder, plan = Path(folder), extractor.plan
     extractor.check()
     writer = _open_writer(extractor, folder, dtype)
-    _write_indices(folder / "indices.npz", plan)
-    missing = {c.name: c for c in plan.conditions if not _is_done(writer, c, extractor)}
-    on_found(plan.n_samples - sum(len(c.indices) for c in missing.values()))
+    with atomic_write(folder / "indices.npz", "wb") as file:
+        indices: dict[str, Any] = {c.name: c.indices for c in plan.conditions}
+        np.savez_compressed(file, **indices)
+    has_neighbors = extractor.neighbors is not None
+    missing = {
+        c.name: c
+        for c in plan.conditions
+        if not writer.done(c.name, n_samples=len(c.indices), knn_distances=has_neighbors)
+    }
+    progress(plan.n_samples - sum(len(c.indices) for c in missing.values()))
     features = folder / ".training-features"
     if extractor.neighbors is not None and missing:
-        _read_training_features(
-            extractor, extractor.neighbors, features, scheduler, progress, on_found
-        )
+        _read_training_features(extractor, extractor.neighbors, features, scheduler, progress)
     elif extractor.neighbors is not None:
-        on_found(len(extractor.neighbors.indices))
+        progress(len(extractor.neighbors.indices))
     for name, result in _run_all(extractor, Extractor.run, list(missing), scheduler, progress):
         condition = missing[name]
         if condition is plan.conditions[0] and result.n_known > _MAX_KNOWN * len(result.logits):
@@ -193,7 +194,6 @@ def _read_training_features(
     folder: Path,
     scheduler: str | None,
     progress: Progress,
-    on_found: Progress,
 ) -> None:
     """Compute the features of the training images; parts of them are kept in a folder."""
     about = [
@@ -204,7 +204,7 @@ def _read_training_features(
     key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
     paths = [folder / f"{key}-{part}.npz" for part in range(len(neighbors.parts))]
     missing = [part for part, path in enumerate(paths) if not path.exists()]
-    on_found(len(neighbors.indices) - sum(len(neighbors.parts[part]) for part in missing))
+    progress(len(neighbors.indices) - sum(len(neighbors.parts[part]) for part in missing))
     folder.mkdir(exist_ok=True)
     for part, features in _run_all(extractor, Extractor.training_part, missing, scheduler):
         with atomic_write(paths[part], "wb") as file:
@@ -229,12 +229,8 @@ def _run_all(
         for argument in arguments:
             yield argument, method(extractor, argument, *options)
         return
-    try:
+    with needs_extra("the scheduler", "dask"):
         from distributed import Client, as_completed
-    except ImportError as error:
-        raise MissingExtraError(
-            'Clusters need Dask. Install it with: pip install "wildcal[dask]"'
-        ) from error
     cluster: dict[str, Any] = {"address": scheduler}
     if scheduler == "local":
         cluster = {"n_workers": os.cpu_count(), "threads_per_worker": 1, "dashboard_address": ":0"}
@@ -243,21 +239,6 @@ def _run_all(
         tasks = {client.submit(method, shared, x, pure=False): x for x in arguments}
         for task, result in as_completed(tasks, with_results=True):
             yield tasks.pop(task), result
-
-
-def _is_done(writer: SuiteWriter, condition: Condition, extractor: Extractor) -> bool:
-    if not writer.done(condition.name, n_samples=len(condition.indices)):
-        return False
-    split = Suite.open(writer.folder).split(condition.name)
-    return extractor.neighbors is None or "knn_distances" in split.info.arrays
-
-
-def _write_indices(path: Path, plan: Plan) -> None:
-    """Write which images of its data set each condition has."""
-    if not path.exists():
-        with atomic_write(path, "wb") as file:
-            arrays: dict[str, Any] = {c.name: c.indices for c in plan.conditions}
-            np.savez_compressed(file, **arrays)
 
 
 def _describe_neighbors(extractor: Extractor) -> dict[str, Any] | None:

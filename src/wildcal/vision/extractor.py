@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import compress, pairwise
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.core.exceptions import InputError
-from wildcal.core.validation import check_input, check_raw_logits
+from wildcal.core.validation import check_input, check_number, check_raw_logits
 from wildcal.vision.classifiers import Classifier
 from wildcal.vision.datasets import CIFAR, image_folder
 from wildcal.vision.features import LOGITS
@@ -27,7 +26,7 @@ _CPU_PIXELS: Final = 32 * 32 * 32
 _MIN_BATCH: Final = 8
 _GPU_FACTOR: Final = 16
 # Training images whose features are computed and kept together.
-PART: Final = 5000
+PART_SIZE: Final = 5000
 _N_TRIED: Final = 8
 # A worker of a cluster may have several threads, which share one network.
 _LOCK: Final = Lock()
@@ -59,7 +58,7 @@ class Neighbors:
     def parts(self) -> list[Indices]:
         """The indices of the training images whose features are computed together."""
         n = len(self.indices)
-        return [self.indices[i : i + PART] for i in range(0, n, PART)]
+        return [self.indices[i : i + PART_SIZE] for i in range(0, n, PART_SIZE)]
 
 
 def training_neighbors(
@@ -70,7 +69,8 @@ def training_neighbors(
     folder: Path | None = None,
     n: int | None = None,
     seed: int = 0,
-    **options: Any,
+    layers: tuple[str, ...] | None = None,
+    k: int = 10,
 ) -> Neighbors:
     """Return the training images of a data set, to search neighbors in.
 
@@ -89,8 +89,8 @@ def training_neighbors(
         How many, drawn at random. Default: all, of imagenet 1 %.
     seed
         Of the draw.
-    options
-        Options of `Neighbors`.
+    layers, k
+        As in `Neighbors`.
     """
     if folder is None and dataset in CIFAR:
         images = CIFAR[dataset](data, "train")
@@ -100,15 +100,10 @@ def training_neighbors(
         available = np.arange(len(images))
     if n is None:
         n = max(1, len(available) // 100) if dataset == "imagenet" else len(available)
-    if n > len(available):
-        raise InputError(f"n_train must be at most {len(available):,}, got {n:,}.", "n_train")
-    k = options.get("k", 10)
-    if k > n:
-        raise InputError(
-            f"n_neighbors must be at most the number of training images, {n:,}, got {k}.",
-            "n_neighbors",
-        )
-    return Neighbors(training=images, indices=np.sort(draw(available, n, seed)), **options)
+    check_number("n_train", n, 1, len(available), whole=True)
+    check_number("n_neighbors", k, 1, n, whole=True)
+    indices = np.sort(draw(available, n, seed))
+    return Neighbors(training=images, indices=indices, layers=layers, k=k)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,8 +181,7 @@ class Extractor:
         check_raw_logits(logits, "a suite")
         if self.neighbors is None:
             return
-        given = self.neighbors.layers
-        layers = given or classifier.layers
+        layers = self.neighbors.layers or classifier.layers
         if not layers:
             raise InputError(
                 f"layers must be given for {classifier.about['name']}: names of its layers,"
@@ -196,9 +190,6 @@ class Extractor:
             )
         self.layers = tuple(dict.fromkeys(layers))
         _, vectors = self._outputs(pixels)
-        if not given:  # leave out layers with the features of the one before
-            new = [True, *(not _equal(*pair) for pair in pairwise(vectors))]
-            self.layers, vectors = tuple(compress(self.layers, new)), list(compress(vectors, new))
         self.n_features = tuple(values.shape[1] for values in vectors)
         NeighborSearch(vectors, 1)  # raises now, not after the training images, without faiss
 
@@ -264,7 +255,3 @@ class Extractor:
         on_cpu = getattr(self.classifier, "device", "cpu") == "cpu"
         size = max(_MIN_BATCH, _CPU_PIXELS // self.preprocess.crop**2)
         return size if on_cpu else _GPU_FACTOR * size
-
-
-def _equal(first: Features, second: Features) -> bool:
-    return first.shape == second.shape and np.allclose(first, second, rtol=1e-5, atol=1e-6)

@@ -1,7 +1,6 @@
 """Features of a torch module: which layers, and their outputs averaged over positions."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -33,8 +32,12 @@ def run_with_features(
 
     for name in layers:
         check_layer(name, list(modules))
-    with _forward_hooks({name: modules[name] for name in layers}, keep):
+    hooks = [modules[name].register_forward_hook(partial(keep, name)) for name in layers]
+    try:
         result = network(images)
+    finally:
+        for hook in hooks:
+            hook.remove()
     for name, parts in outputs.items():
         n = sum(map(len, parts))
         if n != len(images):
@@ -44,17 +47,6 @@ def run_with_features(
                 "layers",
             )
     return result, {name: np.concatenate(parts) for name, parts in outputs.items()}
-
-
-@contextmanager
-def _forward_hooks(
-    modules: Mapping[str, nn.Module], function: Callable[[str, nn.Module, Any, Any], None]
-) -> Iterator[None]:
-    """Call function(name, module, inputs, output) each time a module has run."""
-    with ExitStack() as stack:
-        for name, module in modules.items():
-            stack.enter_context(module.register_forward_hook(partial(function, name)))
-        yield
 
 
 _STAGE_ENDS: Final = {
@@ -69,11 +61,14 @@ _STAGE_ENDS: Final = {
 def stage_ends(network: nn.Module) -> tuple[str, ...] | None:
     """Return the stem, the end of each stage, the pooled features and the logits of our networks.
 
-    None for other networks.
+    Where the last stage ends the network, its average is that of the pooled features. None for
+    other networks.
     """
     if type(network) not in _STAGE_ENDS:
         return None
     part, kind = _STAGE_ENDS[type(network)]
     modules = network.get_submodule(part).named_children()
     ends = [f"{part}.{name}" for name, module in modules if isinstance(module, kind)]
-    return tuple([*ends, LOGITS] if isinstance(network, VGG) else ["stem", *ends, "pool", LOGITS])
+    stem = () if isinstance(network, VGG) else ("stem",)
+    pool = ("pool",) if hasattr(network, "norm") else ()
+    return (*stem, *ends, *pool, LOGITS)

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wildcal.core.exceptions import InputError, MissingExtraError
+from wildcal.core.exceptions import InputError, needs_extra
 from wildcal.core.validation import check_number
 
 Features: TypeAlias = NDArray[np.float32]
@@ -108,14 +108,9 @@ class NeighborSearch:
 
 def _build(features: Features) -> Any:
     """Return an index for exact search."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of the bindings of faiss
-            import faiss
-    except ImportError as error:
-        raise MissingExtraError(
-            'Neighbor distances need faiss. Install it with: pip install "wildcal[vision]"'
-        ) from error
+    with needs_extra("knn_distances", "vision"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of the bindings of faiss
+        import faiss
     index = faiss.IndexFlatL2(features.shape[1])
     index.add(features)
     return index

@@ -12,15 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from wildcal.core.exceptions import InputError, MissingExtraError
+from wildcal.core.exceptions import needs_extra
+from wildcal.core.validation import check_choice
 
-try:
+with needs_extra("wildcal.vision.networks", "vision"):
     import torch
     from torch import Tensor, nn
-except ImportError as error:
-    raise MissingExtraError(
-        'wildcal.vision.networks needs PyTorch. Install it with: pip install "wildcal[vision]"'
-    ) from error
 
 
 def conv(
@@ -340,6 +337,5 @@ def build(name: str, n_classes: int) -> nn.Module:
     >>> sum(p.numel() for p in network.parameters())
     272474
     """
-    if name not in NETWORKS:
-        raise InputError(f"network must be one of {', '.join(NETWORKS)}, got {name!r}.", "network")
+    check_choice("network", name, NETWORKS)
     return NETWORKS[name].make(n_classes=n_classes)

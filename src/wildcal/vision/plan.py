@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from wildcal.core.exceptions import InputError
+from wildcal.core.validation import check_choice, check_number
 from wildcal.corruptions import (
     CORRUPTIONS,
     SEVERITIES,
@@ -87,8 +88,6 @@ class Plan:
     class_names: tuple[str, ...]
     seed: int
     conditions: tuple[Condition, ...]
-    n_ood: int
-    """Number of images wanted of each OOD set for calibration."""
 
     def __post_init__(self) -> None:
         names = {condition.name.lower() for condition in self.conditions}
@@ -101,15 +100,6 @@ class Plan:
     def n_samples(self) -> int:
         """Number of images in all conditions."""
         return sum(len(condition.indices) for condition in self.conditions)
-
-    @property
-    def notes(self) -> list[str]:
-        """Messages about OOD sets that have fewer images than wanted."""
-        return [
-            f"{c.name}: {len(c.indices):,} samples, half of the images of this set."
-            for c in self.conditions
-            if c.domain is None and c.role == "calibration" and len(c.indices) < self.n_ood
-        ]
 
     def summary(self) -> str:
         """Return a description of the conditions for the terminal."""
@@ -227,9 +217,7 @@ def choose_transforms(words: Sequence[str] | None, dataset: str) -> tuple[str, .
     """
     found: list[str] = []
     for word in words or ("color" if dataset == "folders" else "all",):
-        if word not in TRANSFORM_GROUPS and word not in VALIDATION_TRANSFORMS:
-            known = ", ".join((*TRANSFORM_GROUPS, *VALIDATION_TRANSFORMS))
-            raise InputError(f"transforms must be among {known}, got {word!r}.", "transforms")
+        check_choice("transforms", word, (*TRANSFORM_GROUPS, *VALIDATION_TRANSFORMS))
         found += TRANSFORM_GROUPS.get(word, (word,))
     return tuple(name for name in VALIDATION_TRANSFORMS if name in found)
 
@@ -300,7 +288,7 @@ def make_plan(
         "sources": [_fingerprint(images) for images in sources],
     }
     names = test.class_names
-    return Plan(data=data, class_names=names, seed=seed, conditions=conditions, n_ood=n_ood)
+    return Plan(data=data, class_names=names, seed=seed, conditions=conditions)
 
 
 def _validation_conditions(
@@ -381,7 +369,7 @@ def _in_distribution(
         images = imagenet(folder, preprocess)
         n = len(images)
         n_validation, n_test = sizes.validation or n // 4, sizes.test or n // 4
-        _check_enough("validation and test", n_validation + n_test, n)
+        check_number("n_validation + n_test", n_validation + n_test, 1, n, whole=True)
         order = stratified_order(images.labels, seed)
         return images, images, {"validation": order[:n_validation], "test": order[::-1][:n_test]}
     validation: ImageSet
@@ -400,15 +388,10 @@ def _in_distribution(
     for part, images in (("validation", validation), ("test", test)):
         wanted = getattr(sizes, part)
         if wanted is not None:
-            _check_enough(part, wanted, len(parts[part]))
+            check_number(f"n_{part}", wanted, 1, len(parts[part]), whole=True)
             order = stratified_order(images.labels[parts[part]], seed)
             parts[part] = parts[part][order[:wanted]]
     return validation, test, parts
-
-
-def _check_enough(part: str, wanted: int, n: int) -> None:
-    if wanted > n:
-        raise InputError(f"n_{part} must be at most {n:,}, got {wanted:,}.", f"n_{part}")
 
 
 def _published(

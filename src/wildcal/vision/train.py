@@ -21,7 +21,8 @@ from wildcal.vision.splits import n_learned
 
 _PAD: Final = 4
 """Black pixels around an image, into which crops may reach."""
-_N_WATCHED: Final = 1000
+_N_HELD_OUT: Final = 1000
+_MOMENTUM: Final = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,7 @@ class Recipe:
 
     Parameters
     ----------
-    epochs, batch_size, learning_rate, momentum, weight_decay, seed
+    epochs, batch_size, learning_rate, weight_decay, seed
         As usual; the learning rate is that at its peak.
     warm_up
         Share of the steps in which the learning rate rises; then it falls linearly to zero.
@@ -44,7 +45,6 @@ class Recipe:
     epochs: int = 16
     batch_size: int = 128
     learning_rate: float = 0.2
-    momentum: float = 0.9
     weight_decay: float = 5e-4
     warm_up: float = 0.2
     small_crops: float = 0.4
@@ -56,7 +56,7 @@ class Recipe:
         check_number("seed", self.seed, 0, whole=True)
         for name in ("learning_rate", "weight_decay"):
             check_number(name, getattr(self, name), 0)
-        for name in ("momentum", "warm_up", "small_crops"):
+        for name in ("warm_up", "small_crops"):
             check_number(name, getattr(self, name), 0, 1)
 
     def crop(self, epoch: int) -> int:
@@ -79,23 +79,23 @@ class TrainingData:
     preprocess: Preprocess
     images: Images
     labels: Indices
-    watched_images: Images
-    watched_labels: Indices
+    held_out_images: Images
+    held_out_labels: Indices
 
 
 def read_training_data(dataset: str, folder: str | Path) -> TrainingData:
     """Return the training images of "cifar10" or "cifar100" without those for calibration."""
     images = CIFAR[dataset](folder, "train")
     n = n_learned(len(images))
-    learned, watched = np.arange(n), np.arange(n, min(n + _N_WATCHED, len(images)))
+    learned, held_out = np.arange(n), np.arange(n, min(n + _N_HELD_OUT, len(images)))
     return TrainingData(
         name=dataset,
         class_names=images.class_names,
         preprocess=CIFAR_PREPROCESS[dataset],
         images=images.read(learned),
         labels=images.labels[learned],
-        watched_images=images.read(watched),
-        watched_labels=images.labels[watched],
+        held_out_images=images.read(held_out),
+        held_out_labels=images.labels[held_out],
     )
 
 
@@ -108,7 +108,7 @@ class Progress:
     n_steps: int
     loss: float
     accuracy: float
-    watched_accuracy: float | None = None
+    held_out_accuracy: float | None = None
     """Set once, at the end of each epoch."""
 
 
@@ -151,9 +151,9 @@ def train(
     optimizer = torch.optim.SGD(
         model.parameters(),
         lr=recipe.learning_rate,
-        momentum=recipe.momentum,
+        momentum=_MOMENTUM,
         weight_decay=recipe.weight_decay,
-        nesterov=recipe.momentum > 0,
+        nesterov=True,
     )
     checkpoint = Checkpoint(
         network=network,
@@ -172,14 +172,14 @@ def train(
         checkpoint = _resumed(path, checkpoint, model, optimizer)
     for epoch in range(len(checkpoint.history), recipe.epochs):
         state = _run_epoch(model, optimizer, data, recipe, epoch, device, progress)
-        watched = _accuracy(model, data, device)
-        progress(replace(state, watched_accuracy=watched))
+        held_out = _accuracy(model, data, device)
+        progress(replace(state, held_out_accuracy=held_out))
         checkpoint.history.append(
-            {"loss": state.loss, "accuracy": state.accuracy, "watched": watched}
+            {"loss": state.loss, "accuracy": state.accuracy, "held_out": held_out}
         )
         checkpoint.weights = {n: t.cpu() for n, t in model.state_dict().items()}
         checkpoint.momentum = {}
-        if epoch + 1 < recipe.epochs and recipe.momentum:
+        if epoch + 1 < recipe.epochs:
             for name, parameter in model.named_parameters():
                 checkpoint.momentum[name] = optimizer.state[parameter]["momentum_buffer"].cpu()
         checkpoint.save(path)
@@ -249,11 +249,11 @@ def _accuracy(model: nn.Module, data: TrainingData, device: str) -> float:
     model.eval()
     n_right = 0
     with torch.inference_mode():
-        for first in range(0, len(data.watched_labels), 100):
+        for first in range(0, len(data.held_out_labels), 100):
             part = slice(first, first + 100)
-            logits = model(_as_input(data.preprocess, data.watched_images[part]).to(device))
-            n_right += int((logits.argmax(1).cpu().numpy() == data.watched_labels[part]).sum())
-    return n_right / len(data.watched_labels)
+            logits = model(_as_input(data.preprocess, data.held_out_images[part]).to(device))
+            n_right += int((logits.argmax(1).cpu().numpy() == data.held_out_labels[part]).sum())
+    return n_right / len(data.held_out_labels)
 
 
 def _as_input(preprocess: Preprocess, images: Images) -> torch.Tensor:

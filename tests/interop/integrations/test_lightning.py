@@ -102,7 +102,7 @@ import json, sys
 import numpy as np
 import torch
 from torch import distributed
-sys.modules["lightning"] = sys.modules["pytorch_lightning"] = None  # they take seconds
+sys.modules["lightning"] = None  # they take seconds
 from wildcal.interop.lightning import gather
 from wildcal.interop.torchmetrics import CalibrationError
 

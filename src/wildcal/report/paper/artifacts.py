@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from wildcal.core.exceptions import InputError
+from wildcal.core.validation import check_choice
 from wildcal.io.atomic import atomic_write
 from wildcal.plots.style import save
 from wildcal.report.paper.claims import claims
 from wildcal.report.paper.figures import FIGURES
 from wildcal.report.paper.study import Study
 from wildcal.report.paper.tables import SPECS, PaperTable, paper_table
-from wildcal.tables import to_csv, to_html, to_latex, to_markdown
+from wildcal.tables import to_csv, to_latex, to_markdown
 
-FORMATS: Final = ("md", "csv", "tex", "html")
+FORMATS: Final = ("md", "csv", "tex")
 PICTURES: Final = ("pdf", "png", "svg")
 
 
@@ -27,10 +27,7 @@ def choose(names: Sequence[str]) -> list[str]:
     """
     known = [*SPECS, "claims", *FIGURES]
     for name in names:
-        if name not in (*known, "all"):
-            raise InputError(
-                f"artifact must be one of {', '.join(known)} or all, got {name!r}.", "artifacts"
-            )
+        check_choice("artifacts", name, (*known, "all"))
     return [name for name in known if not names or "all" in names or name in names]
 
 
@@ -50,7 +47,6 @@ def write(
         texts = {
             "md": to_markdown(made.table) + "\n",
             "tex": to_latex(made.table, label=f"tab:{made.name}", cell_notes=True),
-            "html": to_html(made.table) + "\n",
         }
     else:
         figures = made.figures
