@@ -126,7 +126,6 @@ DEGENERATE = {  # samples, part of a warning, whether each density is fitted
     "all wrong": (Z, WRONG, "too few correct samples", (False, True)),
     "one right": (Z, np.r_[TOP[:1], WRONG[1:]], "too few correct samples", (False, True)),
     "equal energies": (8 * np.eye(10)[TOP], KNOWN.y[:400], "too few", (False, False)),
-    "log-softmax": (log_softmax(Z, axis=1), KNOWN.y[:400], "are normalized", (False, False)),
     "one sample": (Z[:1], TOP[:1], "too few correct samples", (False, False)),
     "no mistake but OOD": (*WITH_OOD, "at its bound", (True, True)),
 }

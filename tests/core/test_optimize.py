@@ -44,7 +44,7 @@ def test_value_gradient_and_hessian(name, loss):
     expected = np.average(plain_losses(temperature, loss), weights=W)
     value, _, hessian = objective(phi)
     assert value == pytest.approx(expected, rel=1e-12)
-    assert check_grad(objective.value, lambda t: objective(t)[1], phi) < 1e-6
+    assert check_grad(lambda t: objective(t)[0], lambda t: objective(t)[1], phi) < 1e-6
     step = 1e-5 * np.eye(3)
     columns = [(objective(phi + e)[1] - objective(phi - e)[1]) / 2e-5 for e in step]
     np.testing.assert_allclose(hessian, np.array(columns), rtol=1e-5, atol=1e-8)

@@ -227,6 +227,7 @@ def test_normalized_logits_have_no_energy():
         " energy is 0. Try the scores before the log-softmax."
     )
     assert error_of(fitted.predict_proba, np.log(P)) == (text, "X")
+    assert error_of(EnergyScaling().fit, np.log(P), Y) == (text, "X")
     fitted.predict_proba(np.log(P[:3]))  # too few samples to judge
     text = (
         "input must be 'logits' for EnergyScaling, got 'proba', which has no free energy. Try"

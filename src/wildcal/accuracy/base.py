@@ -58,8 +58,6 @@ class AccuracyStatistics:
     """Sum over samples of a number whose mean is the estimated accuracy."""
 
     def __add__(self, other: "AccuracyStatistics") -> "AccuracyStatistics":
-        if not isinstance(other, AccuracyStatistics):
-            return NotImplemented
         if self.estimator != other.estimator:
             raise InputError(
                 f"statistics must be of one estimator, got {self.estimator!r} and"
@@ -166,7 +164,7 @@ class AccuracyEstimator(BaseEstimator, ABC):
             X, y, input=input, domain=domain, source_domain=source_domain
         )
         self.fit_samples(samples, input=input)
-        for message in (*samples.warnings, *self._source_notes()):
+        for message in (*samples.warnings, *self._source_warnings()):
             validation.warn(f"{type(self).__name__}: {message}")
         return self
 
@@ -178,8 +176,8 @@ class AccuracyEstimator(BaseEstimator, ABC):
                 "input",
             )
         self._check_options()
-        self.input_, self.feature_names_in_ = input, samples.feature_names
-        self.n_classes_, self.class_names_ = samples.n_classes, samples.class_names
+        self.input_, self.n_classes_ = input, samples.n_classes
+        self.class_names_, self.feature_names_in_ = samples.class_names, samples.feature_names
         samples = _repeated(samples.subset(~samples.is_ood))
         source = samples.subset(samples.is_source)
         self.calibrator_ = TemperatureScaling().fit_samples(source, input=input)
@@ -242,16 +240,13 @@ class AccuracyEstimator(BaseEstimator, ABC):
 
     def check_loaded(self) -> None:
         """Raise ValueError unless an estimator read from a file can be used."""
-        self.check_is_fitted()
-        numbers = self._margins(self.source_value_, 1)
-        if not (np.isfinite([*numbers, self.source_accuracy_]).all() and self.n_source_ > 0):
-            raise ValueError("its numbers are not finite")
         shape = (1,) if self.input_ in ONE_COLUMN else (1, self.n_classes_)
-        p = self.calibrator_.predict_proba(np.full(shape, 1 / self.n_classes_)).reshape(1, -1)
-        if self.summable and not np.isfinite(self._values(p, p)).all():
+        sample = np.full(shape, 1 / self.n_classes_)
+        found = self.estimate(sample, second_logits=sample)
+        if not np.isfinite([found.value, found.low, found.high]).all():
             raise ValueError("its estimates are not finite")
 
-    def _source_notes(self) -> list[str]:
+    def _source_warnings(self) -> list[str]:
         """Return warnings about source samples."""
         if self.source_accuracy_ == 1:
             return [
@@ -353,18 +348,13 @@ class AccuracyEstimator(BaseEstimator, ABC):
 
 def _repeated(samples: validation.Samples) -> validation.Samples:
     """Return samples of weight 1: estimators count samples, so a weight of 2 repeats a sample."""
-    weight = samples.weight
-    if (weight == 1).all():
-        return samples
-    if (weight != np.round(weight)).any():
+    counts = samples.weight.astype(np.int64)
+    if (counts != samples.weight).any():
         raise InputError(
             "sample_weight must be whole numbers for an accuracy estimator.", "sample_weight"
         )
-    i = np.repeat(np.arange(len(samples)), weight.astype(np.int64))
-    domain = None if samples.domain is None else samples.domain[i]
-    return replace(
-        samples, logits=samples.logits[i], y=samples.y[i], weight=np.ones(len(i)), domain=domain
-    )
+    repeated = samples.take(np.repeat(np.arange(len(samples)), counts))
+    return replace(repeated, weight=np.ones(len(repeated)))
 
 
 def get_estimator(name: str, **options: Any) -> AccuracyEstimator:

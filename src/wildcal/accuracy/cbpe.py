@@ -4,12 +4,11 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from wildcal.accuracy.base import AccuracyEstimator
 from wildcal.calibrators._isotonic import fit_isotonic
-from wildcal.core.arrays import Array, FloatArray, IntArray
+from wildcal.core.arrays import Array, BoolArray, FloatArray, IntArray
 
 _N_FOLDS: Final = 10
 _N_BINS: Final = 10
@@ -62,7 +61,7 @@ class CBPE(AccuracyEstimator):
         return np.where(total > 0, top / np.where(total > 0, total, 1.0), 1 / p.shape[1])
 
 
-def _curve(p: FloatArray, is_class: NDArray[np.bool_]) -> _Curve | None:
+def _curve(p: FloatArray, is_class: BoolArray) -> _Curve | None:
     """Return the isotonic regression of a class, None if it does not help."""
     n, n_class = len(p), int(is_class.sum())
     if not 0 < n_class < n or n < 2 * _N_FOLDS:

@@ -12,13 +12,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.calibrators._class_notes import absent_class_notes
 from wildcal.calibrators.temperature import TemperatureFit
-from wildcal.core.arrays import BLOCK_ENTRIES, LOG_TINY, Array, FloatArray, IntArray
+from wildcal.core.arrays import BLOCK_ENTRIES, LOG_TINY, Array, BoolArray, FloatArray, IntArray
 from wildcal.core.calibrator import FitInfo
 from wildcal.core.exceptions import InputError
 from wildcal.core.optimize import Solution
-from wildcal.core.validation import Samples, check_number
+from wildcal.core.validation import Samples, absent_class_warnings, check_number
 
 # Part of the largest logit: well above the rounding of float32.
 _RELATIVE_FLOOR: Final = 1e-5
@@ -95,7 +94,7 @@ def fit_softmax_regression(
     ts: TemperatureFit,
     *,
     start: FloatArray | None = None,
-    fixed: NDArray[np.bool_] | None = None,
+    fixed: BoolArray | None = None,
     tied: bool = False,
 ) -> tuple[FloatArray, FloatArray, FitInfo]:
     """Return the W and b of the smallest penalized cross-entropy of softmax(W x + b).
@@ -124,7 +123,7 @@ def fit_softmax_regression(
         objective = _Objective(x, data, penalty, center)
         before, found = _minimize(objective, start, _Coordinates(objective, start, fixed, tied))
     weights = found.x[:, 0] if objective.diagonal else found.x[:, :-1]
-    info = ts.next_info("nll + penalty", before, found, *absent_class_notes(data))
+    info = ts.next_info("nll + penalty", before, found, *absent_class_warnings(data))
     return weights.copy(), found.x[:, -1].copy(), info
 
 
@@ -213,7 +212,7 @@ class _Coordinates:
     """
 
     def __init__(
-        self, objective: _Objective, start: FloatArray, fixed: NDArray[np.bool_] | None, tied: bool
+        self, objective: _Objective, start: FloatArray, fixed: BoolArray | None, tied: bool
     ):
         diagonal, cross = objective.curvature(start)
         shift = cross[:, :-1] / np.maximum(diagonal[:, -1:], _MIN_CURVATURE)

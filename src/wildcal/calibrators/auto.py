@@ -11,10 +11,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
-from wildcal.calibrators._class_notes import absent_class_notes
 from wildcal.core.arrays import (
     BLOCK_ENTRIES,
     Array,
@@ -26,7 +24,7 @@ from wildcal.core.arrays import (
     softmax,
 )
 from wildcal.core.calibrator import Calibrator, FitInfo
-from wildcal.core.validation import Samples
+from wildcal.core.validation import Samples, absent_class_warnings
 
 # Ridge on the numbers of a class: times K, off the diagonal times K (K - 1).
 _RIDGE: Final = 0.6
@@ -107,7 +105,7 @@ class _Curve(_Scale):
 
     def __init__(self, x: FloatArray):
         super().__init__(x)
-        r, self.top = _curve_terms(np_compat, x)
+        r, self.top = _curve_terms(np, x)
         self.r = r[:, 0]
         self.h = np.hstack([np.ones_like(r), r - 0.5, r * r - 0.5])
 
@@ -256,14 +254,14 @@ def _leave_one_out(member: _Scale, fit: _Solution, y: IntArray, left_out: FloatA
     """
     index = np.arange(len(y)), y
     s = member.scores(fit.t)
-    q = softmax(np_compat, s)
+    q = softmax(np, s)
     g = q.copy()
     g[index] -= 1
     d = member.scores(member.gradients(left_out[:, None] * g) @ fit.inverse_hessian)
     along = np.maximum((d * g).sum(axis=1), 1e-12)
     own = ((q * d * d).sum(axis=1) - (q * d).sum(axis=1) ** 2) / along
     d /= np.maximum(1 - own, 0.1)[:, None]
-    return np.asarray(log_softmax(np_compat, s + d)[index])
+    return np.asarray(log_softmax(np, s + d)[index])
 
 
 def _mixture_weights(log_p: FloatArray, w: FloatArray, prior: FloatArray) -> FloatArray:
@@ -383,10 +381,10 @@ class AutoCalibrator(Calibrator):
         y, w, k, n = data.y, data.weight, data.n_classes, float(data.weight.sum())
         index = np.arange(len(y)), y
         z = np.asfortranarray(data.logits)  # NumPy adds up columns faster than rows
-        x = log_softmax(np_compat, z)
+        x = log_softmax(np, z)
         smallest = float(x.min(initial=0.0, where=x > _MASKED))
         self.log_floor_ = min(smallest - math.log(2), math.log(0.1 / k))
-        x = self._log_proba(np_compat, z)
+        x = self._log_proba(np, z)
         p = np.exp(x)
         correct = x.argmax(axis=1) == y
         shrinkage = _SHRINKAGE / max(w @ ~correct, w @ (1 - p.max(axis=1)), 1e-6)
@@ -415,7 +413,7 @@ class AutoCalibrator(Calibrator):
         fits = [fit(_Scale(x))]
         self.slope_, self.uniform_ = float(fits[0][0].t[0]), 1 / (1 + n)
         self.scale_ = max(self.slope_, _MIN_SCALE)
-        features = _features(np_compat, x, self.scale_, self.uniform_)
+        features = _features(np, x, self.scale_, self.uniform_)
         curve = _Curve(features)
         fits.append(fit(curve))
         tails = np.quantile(curve.r, (_TAIL, 1 - _TAIL), weights=w, method="inverted_cdf")
@@ -427,10 +425,10 @@ class AutoCalibrator(Calibrator):
         log_p = np.array([x[index][seen], *(each[1] for each in fits)])
         w = w[seen] * (n / w[seen].sum())
         weights = _safe_weights(log_p, w)
-        if self._one_class_notes(data):  # the original probabilities are kept
+        if self._one_class_warnings(data):  # the original probabilities are kept
             weights = np.eye(len(log_p))[0]
         self._set_weights(weights, [each[0].t for each in fits])
-        notes = absent_class_notes(data) if self.weights_[3:].any() else []
+        notes = absent_class_warnings(data) if self.weights_[3:].any() else []
         if self.slope_ < 0 and self.weights_[0] < 1:
             notes.append(
                 "larger scores are correct less often. Are labels counted from 1, the columns in"
@@ -486,6 +484,6 @@ class AutoCalibrator(Calibrator):
             p = p + weights[4] * softmax(xp, x @ self.matrix_[:-1, :] + self.matrix_[-1, :])
         return p / xp.sum(p, axis=-1, keepdims=True)
 
-    def _frequency_notes(self, samples: Samples) -> list[str]:
+    def _frequency_warnings(self, samples: Samples) -> list[str]:
         # With few samples the identity keeps its weight on purpose.
-        return super()._frequency_notes(samples) if self.n_classes_ > _MAX_VECTOR else []
+        return super()._frequency_warnings(samples) if self.n_classes_ > _MAX_VECTOR else []

@@ -7,11 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildcal.calibrators._isotonic import group_ties
-from wildcal.calibrators._top_label import top_label_info, top_label_scores
-from wildcal.core.arrays import Array, FloatArray
-from wildcal.core.calibrator import FitInfo, TopLabelCalibrator
+from wildcal.core.arrays import Array, BoolArray, FloatArray
+from wildcal.core.calibrator import TopLabelCalibrator
 from wildcal.core.piecewise import pad, step_function
-from wildcal.core.validation import Samples
 
 # Strength N' of the prior, in samples, shared by all bins of a model.
 _PRIOR_SAMPLES: Final = 2.0
@@ -22,7 +20,7 @@ _MIN_WEIGHT: Final = 1e-16
 
 
 def fit_bbq(
-    confidence: FloatArray, correct: NDArray[np.bool_], weight: FloatArray, *, offset: float = 0.0
+    confidence: FloatArray, correct: BoolArray, weight: FloatArray, *, offset: float = 0.0
 ) -> tuple[FloatArray, FloatArray]:
     """Return the edges and the values of the average of all histograms, a step function.
 
@@ -120,12 +118,10 @@ class BBQ(TopLabelCalibrator):
     knots_: FloatArray = field(init=False)
     values_: FloatArray = field(init=False)
 
-    def _fit(self, data: Samples) -> FitInfo:
-        rest, correct = top_label_scores(data)
+    def _fit_top_label(self, rest: FloatArray, correct: BoolArray, weight: FloatArray) -> None:
         # -rest is confidence - 1, with all digits.
-        edges, values = fit_bbq(-rest, correct, data.weight, offset=1.0)
+        edges, values = fit_bbq(-rest, correct, weight, offset=1.0)
         self.knots_, self.values_ = pad(-edges[::-1], values[::-1], size=max(1, len(edges)))
-        return top_label_info(self, rest, correct, data.weight)
 
     def _top_probability(self, xp: Any, rest: Array) -> Array:
         return step_function(xp, rest, self.knots_, self.values_)

@@ -1,9 +1,8 @@
 """Density-aware calibration: a temperature from neighbor distances (Tomani et al., 2023)."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -22,7 +21,6 @@ from wildcal.core.optimize import (
 )
 from wildcal.core.validation import Samples, check_choice, check_distances, check_number
 
-Neighbor: TypeAlias = Literal["kth", "first"]
 _MAX_WEIGHT: Final = 1e4
 _MAX_OFFSET: Final = 100.0
 # Larger values make all logits equal.
@@ -114,7 +112,7 @@ class DensityAwareCalibration(Wrapper):
     """
 
     base: Calibrator | None = None
-    neighbor: Neighbor = "kth"
+    neighbor: Literal["kth", "first"] = "kth"
     loss: Loss = "mse"
     floor: float = 0.05
     weights_: FloatArray = field(init=False)
@@ -162,7 +160,7 @@ class DensityAwareCalibration(Wrapper):
         self.weights_, self.offset_, solution = fit_layer_weights(
             source, source.knn_distances.astype(np.float64), loss=self.loss, floor=self.floor
         )
-        scale = self._scale(np_compat, data.knn_distances.astype(np.float64))
+        scale = self._scale(np, data.knn_distances.astype(np.float64))
         scaled = replace(data, logits=data.logits / scale, knn_distances=None, warnings=())
         self.base_ = fit_base(self._inner(), scaled, self.input_)
         inner = self.base_.fit_info_
@@ -183,7 +181,7 @@ class DensityAwareCalibration(Wrapper):
         self.check_is_fitted()
         n_samples = len(np.asarray(knn_distances))
         distances = check_distances(knn_distances, n_samples, self.n_layers)
-        return np.asarray(self._scale(np_compat, distances.astype(np.float64))[:, 0])
+        return np.asarray(self._scale(np, distances.astype(np.float64))[:, 0])
 
     def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
         """Return the probabilities of the base for z / S."""

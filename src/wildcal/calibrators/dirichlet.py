@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
 from wildcal.calibrators._softmax_regression import (
@@ -16,9 +15,6 @@ from wildcal.calibrators.temperature import fit_temperature
 from wildcal.core.arrays import LOG_TINY, Array, FloatArray, clip, in_blocks, log_softmax, softmax
 from wildcal.core.calibrator import Calibrator, FitInfo
 from wildcal.core.validation import Samples, check_choice
-
-Regularizer: TypeAlias = Literal["odir", "l2"]
-Gauge: TypeAlias = Literal["free", "last"]
 
 
 def log_proba(xp: Any, z: Array) -> Array:
@@ -81,8 +77,8 @@ class DirichletCalibration(Calibrator):
 
     reg_lambda: float | None = None
     reg_mu: float | None = None
-    regularizer: Regularizer = "odir"
-    gauge: Gauge = "free"
+    regularizer: Literal["odir", "l2"] = "odir"
+    gauge: Literal["free", "last"] = "free"
     ridge: float = 0.1
     matrix_: FloatArray = field(init=False)
     intercept_: FloatArray = field(init=False)
@@ -104,7 +100,7 @@ class DirichletCalibration(Calibrator):
             fixed = np.zeros(start.shape, dtype=bool)
             fixed[-1] = True
             start, penalty[-1] = start - start[-1], 0.0
-        x = in_blocks(partial(log_proba, np_compat), data.logits)
+        x = in_blocks(partial(log_proba, np), data.logits)
         self.matrix_, self.intercept_, info = fit_softmax_regression(
             x, data, penalty, center, ts, start=start, fixed=fixed
         )

@@ -22,7 +22,6 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, fit_temperature
@@ -69,15 +68,8 @@ def fit_densities(
     energy: FloatArray, correct: Any, weight: FloatArray
 ) -> tuple[Gaussian | None, Gaussian | None]:
     """Return P_correct and P_incorrect; None where samples are too few or too much alike."""
-    if is_normalized(energy):
-        return None, None
     first, second = (fit_gaussian(energy[kind], weight[kind]) for kind in (correct, ~correct))
     return first, second
-
-
-def is_normalized(energy: FloatArray) -> bool:
-    """Return whether all energies are about 0, as those of log-softmax are."""
-    return bool((np.abs(energy) < 0.1).all())
 
 
 def fit_gaussian(energy: FloatArray, weight: FloatArray) -> Gaussian | None:
@@ -119,10 +111,10 @@ def fit_theta(
     objective = TemperatureObjective(
         data.logits, data.y, data.weight, design, link, offset=temperature, loss="mse"
     )
-    start, before = np.zeros(2), objective.value(np.zeros(2))
+    start, before = np.zeros(2), objective(np.zeros(2))[0]
     if search_start:  # at a temperature near 0 all gradients vanish
         tried = [np.array([0.0, min(t, upper[1])]) for t in (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)]
-        start = min(tried, key=objective.value)
+        start = min(tried, key=lambda phi: objective(phi)[0])
     solution = objective.minimize(start, np.zeros(2), upper)
     theta = np.where(peaks > 0, solution.x / np.maximum(peaks, 1e-300), 0.0)
     return (float(theta[0]), float(theta[1])), before, solution
@@ -177,9 +169,9 @@ class EnergyScaling(TemperatureCalibrator):
 
     Notes
     -----
-    Pass raw logits: log-softmax removes the free energy. A sample whose energy lies far from both
-    densities gets plain temperature scaling. The published code has a third, unused parameter and
-    no guard against h <= 0; both are gone, and derivatives are exact.
+    X must be raw logits: log-softmax, which removes the free energy, is refused. A sample whose
+    energy lies far from both densities gets plain temperature scaling. The published code has a
+    third, unused parameter and no guard against h <= 0; both are gone, and derivatives are exact.
 
     Examples
     --------
@@ -215,7 +207,7 @@ class EnergyScaling(TemperatureCalibrator):
         data = with_ood_weight(data, self.ood_weight)
         correct = data.logits.argmax(axis=1) == data.y
         ts = fit_temperature(data.subset(~data.is_ood), bounds=self.bounds)
-        energy = in_blocks(lambda z: free_energy(np_compat, z), data.logits)[:, 0]
+        energy = in_blocks(lambda z: free_energy(np, z), data.logits)[:, 0]
         densities = fit_densities(energy, correct, data.weight)
         theta, before, solution = fit_theta(
             data, energy, ts.temperature, densities, self.theta_bounds, search_start=ts.at_bound
@@ -223,16 +215,9 @@ class EnergyScaling(TemperatureCalibrator):
         self.temperature_, (self.theta1_, self.theta2_) = ts.temperature, theta
         self.correct_mean_, self.correct_std_ = densities[0] or (None, None)
         self.incorrect_mean_, self.incorrect_std_ = densities[1] or (None, None)
-        return ts.next_info("mse", before, solution, *self._notes(energy, *densities))
+        return ts.next_info("mse", before, solution, *self._warnings(*densities))
 
-    def _notes(
-        self, energy: FloatArray, correct: Gaussian | None, incorrect: Gaussian | None
-    ) -> list[str]:
-        if is_normalized(energy):
-            return [
-                "the logits are normalized (log-softmax), so their free energy is 0; the result is"
-                " temperature scaling. Try the scores before the log-softmax."
-            ]
+    def _warnings(self, correct: Gaussian | None, incorrect: Gaussian | None) -> list[str]:
         notes = [
             f"too few {kind} samples with different energies to fit a density; its term is 0."
             for kind, density in (("correct", correct), ("misclassified or OOD", incorrect))
@@ -247,13 +232,10 @@ class EnergyScaling(TemperatureCalibrator):
             notes.append("theta2 is at its published bound of 10. Try theta_bounds='none'.")
         return notes
 
-    def _reads_energy(self) -> bool:
-        return bool(self.theta1_ or self.theta2_)
-
     def energy(self, logits: Any) -> FloatArray:
         """Return the free energy of each sample of raw logits, shape (n_samples,)."""
         z = np.asarray(logits)
-        return in_blocks(lambda block: free_energy(np_compat, block), z)[:, 0]
+        return in_blocks(lambda block: free_energy(np, block), z)[:, 0]
 
     def _temperatures(self, xp: Any, z: Array, *inputs: Array) -> Any:
         """Return h(z) = T - theta1 lambda1 + theta2 lambda2 (eq. 9), at least min(T, 0.05)."""

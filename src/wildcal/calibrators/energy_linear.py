@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
 from wildcal.calibrators.energy import (
@@ -11,7 +10,6 @@ from wildcal.calibrators.energy import (
     check_ood_weight,
     fit_gaussian,
     free_energy,
-    is_normalized,
     with_ood_weight,
 )
 from wildcal.calibrators.entropy_temperature import fit_softplus_line
@@ -43,9 +41,9 @@ class EnergyLinear(TemperatureCalibrator):
 
     Notes
     -----
-    An ablation of energy-based instance-wise scaling (Kim and Kwon, ECCV 2024). Pass raw logits:
-    log-softmax removes the free energy. If all energies are equal, b is 0 and the method is
-    temperature scaling.
+    An ablation of energy-based instance-wise scaling (Kim and Kwon, ECCV 2024). X must be raw
+    logits: log-softmax, which removes the free energy, is refused. If all energies
+    are equal, b is 0 and the method is temperature scaling.
 
     Examples
     --------
@@ -73,23 +71,17 @@ class EnergyLinear(TemperatureCalibrator):
     def _fit(self, data: Samples) -> FitInfo:
         data = with_ood_weight(data, self.ood_weight)
         ts = fit_temperature(data.subset(~data.is_ood), bounds=self.bounds)
-        energy = in_blocks(lambda z: free_energy(np_compat, z), data.logits)[:, 0]
-        spread = None if is_normalized(energy) else fit_gaussian(energy, data.weight)
+        energy = in_blocks(lambda z: free_energy(np, z), data.logits)[:, 0]
+        spread = fit_gaussian(energy, data.weight)
         mean, std = spread or (0.0, 1.0)
         feature = (energy - mean) / std if spread else np.zeros(len(data))
         intercept, slope, info = fit_softplus_line(data, feature, ts, "mse")
         self.slope_ = slope / std
         self.intercept_ = intercept - self.slope_ * mean
         if spread is None:
-            note = (
-                "all samples have the same energy, as after log-softmax; the result is temperature"
-                " scaling. Try the scores before the log-softmax."
-            )
+            note = "all samples have the same energy, so the result is temperature scaling."
             info = replace(info, warnings=(*info.warnings, note))
         return info
-
-    def _reads_energy(self) -> bool:
-        return bool(self.slope_)
 
     def _temperatures(self, xp: Any, z: Array, *inputs: Array) -> Array:
         t = softplus(xp, self.intercept_ + self.slope_ * free_energy(xp, z))

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, fit_temperature
@@ -163,7 +162,7 @@ class EnsembleTemperatureScaling(Calibrator):
 
 def _terms(z: FloatArray, y: Any, temperature: float) -> FloatArray:
     """Return p p, p q, q q and the true-class probabilities of p = softmax(z / T), q, 1 / K."""
-    p, q = softmax(np_compat, z, temperature), softmax(np_compat, z)
+    p, q = softmax(np, z, temperature), softmax(np, z)
     true = np.arange(len(z)), y
     products = [np.einsum("ij,ij->i", a, b) for a, b in ((p, p), (p, q), (q, q))]
     return np.stack([*products, p[true], q[true], np.full(len(z), 1 / z.shape[1])], axis=1)

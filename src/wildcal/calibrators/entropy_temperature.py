@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
 from wildcal.calibrators.temperature import (
@@ -16,7 +15,7 @@ from wildcal.calibrators.temperature import (
 )
 from wildcal.core.arrays import Array, FloatArray, clip, entropy, in_blocks, softplus
 from wildcal.core.calibrator import FitInfo, TemperatureCalibrator
-from wildcal.core.optimize import Loss, TemperatureObjective, newton, softplus_link
+from wildcal.core.optimize import Loss, TemperatureObjective, softplus_link
 from wildcal.core.validation import Samples
 
 # The logarithm of the entropy of a saturated softmax is not finite.
@@ -48,16 +47,13 @@ def fit_softplus_line(
     design, link = np.column_stack([np.ones(len(data)), feature]), softplus_link(*ts.bounds)
     objective = TemperatureObjective(data.logits, data.y, data.weight, design, link, loss=loss)
     upper = np.full(2, _MAX_COEFFICIENT)
-    box: dict[str, Any] = {"lower": -upper, "upper": upper, "max_step": _MAX_STEP}
-    start = np.array([inverse_softplus(ts.temperature), 0.0])
-    before = objective.value(start)
-    found = [objective.minimize(start, **box)]
-    if found[0].value > before or not found[0].converged:  # the start from few samples was wrong
-        found.append(newton(objective, start, **box, max_iter=_MAX_ITER))
-    if ts.at_bound:  # there T is cut off and its slope is 0
-        found.append(objective.minimize(np.array([inverse_softplus(1.0), 0.0]), **box))
+    options = {"max_step": _MAX_STEP, "max_iter": _MAX_ITER}
+    # At its bound T is cut off and has no slope, so the search also starts from T = 1.
+    temperatures = (ts.temperature, 1.0) if ts.at_bound else (ts.temperature,)
+    starts = [np.array([inverse_softplus(t), 0.0]) for t in temperatures]
+    found = [objective.minimize(start, -upper, upper, **options) for start in starts]
     best = min(found, key=lambda solution: solution.value)
-    return float(best.x[0]), float(best.x[1]), ts.next_info(loss, before, best)
+    return float(best.x[0]), float(best.x[1]), ts.next_info(loss, objective(starts[0])[0], best)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -105,7 +101,7 @@ class EntropyTemperatureScaling(TemperatureCalibrator):
 
     def _fit(self, data: Samples) -> FitInfo:
         ts = fit_temperature(data, bounds=self.bounds)
-        x = in_blocks(lambda z: log_relative_entropy(np_compat, z), data.logits)
+        x = in_blocks(lambda z: log_relative_entropy(np, z), data.logits)
         self.bias_, self.weight_, info = fit_softplus_line(data, x[:, 0], ts, "nll")
         return info
 

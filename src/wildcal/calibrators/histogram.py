@@ -3,14 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
-from wildcal.calibrators._top_label import top_label_info, top_label_scores
-from wildcal.core.arrays import Array, FloatArray
-from wildcal.core.calibrator import FitInfo, TopLabelCalibrator
+from wildcal.core.arrays import Array, BoolArray, FloatArray
+from wildcal.core.calibrator import TopLabelCalibrator
 from wildcal.core.piecewise import count_below, pad, step_function
-from wildcal.core.validation import Samples, check_number
+from wildcal.core.validation import check_number
 
 _EMPTY: Final = -1.0
 # Forests predict round numbers such as 0.6, which lie on edges. Their logarithms and float32 move
@@ -61,15 +59,13 @@ class HistogramBinning(TopLabelCalibrator):
     def _check_options(self) -> None:
         check_number("n_bins", self.n_bins, 1, 10_000, whole=True)
 
-    def _fit(self, data: Samples) -> FitInfo:
-        rest, correct = top_label_scores(data)
+    def _fit_top_label(self, rest: FloatArray, correct: BoolArray, weight: FloatArray) -> None:
         edges = np.arange(self.n_bins - 1, 0, -1) / self.n_bins * (1 + _EDGE_SHIFT)
-        index = count_below(np_compat, rest, 1 - edges)
-        total = np.bincount(index, data.weight, self.n_bins)
-        right = np.bincount(index, data.weight * correct, self.n_bins)
+        index = count_below(np, rest, 1 - edges)
+        total = np.bincount(index, weight, self.n_bins)
+        right = np.bincount(index, weight * correct, self.n_bins)
         values = np.where(total > 0, right / np.where(total > 0, total, 1.0), _EMPTY)
         self.knots_, self.values_ = pad(1 - edges, values, size=self.n_bins)
-        return top_label_info(self, rest, correct, data.weight)
 
     def _top_probability(self, xp: Any, rest: Array) -> Array:
         accuracy = step_function(xp, rest, self.knots_, self.values_)

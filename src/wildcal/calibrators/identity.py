@@ -35,8 +35,8 @@ class Identity(Calibrator):
         """Return softmax(z)."""
         return softmax(xp, z)
 
-    def _frequency_notes(self, samples: Samples) -> list[str]:
+    def _frequency_warnings(self, samples: Samples) -> list[str]:
         return []
 
-    def _one_class_notes(self, samples: Samples) -> list[str]:
+    def _one_class_warnings(self, samples: Samples) -> list[str]:
         return []

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
 from wildcal.calibrators._isotonic import fit_isotonic, normalized
@@ -62,7 +61,7 @@ class IsotonicMulticlass(Calibrator):
     slopes_: FloatArray = field(init=False)
 
     def _fit(self, data: Samples) -> FitInfo:
-        p = in_blocks(partial(softmax, np_compat), data.logits)
+        p = in_blocks(partial(softmax, np), data.logits)
         is_label = np.arange(data.n_classes) == data.y[:, None]
         weight = np.repeat(data.weight, data.n_classes)
         knots, values = fit_isotonic(p.ravel(), is_label.ravel(), weight)

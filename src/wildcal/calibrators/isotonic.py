@@ -4,11 +4,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wildcal.calibrators._isotonic import fit_isotonic
-from wildcal.calibrators._top_label import top_label_info, top_label_scores
-from wildcal.core.arrays import Array, FloatArray
-from wildcal.core.calibrator import FitInfo, TopLabelCalibrator
+from wildcal.core.arrays import Array, BoolArray, FloatArray
+from wildcal.core.calibrator import TopLabelCalibrator
 from wildcal.core.piecewise import interpolate, pad, slopes
-from wildcal.core.validation import Samples
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -46,13 +44,11 @@ class TopLabelIsotonic(TopLabelCalibrator):
     values_: FloatArray = field(init=False)
     slopes_: FloatArray = field(init=False)
 
-    def _fit(self, data: Samples) -> FitInfo:
-        rest, correct = top_label_scores(data)
+    def _fit_top_label(self, rest: FloatArray, correct: BoolArray, weight: FloatArray) -> None:
         # -rest is the confidence up to a constant, with all digits.
-        x, f = fit_isotonic(-rest, correct, data.weight)
+        x, f = fit_isotonic(-rest, correct, weight)
         knots, values = -x[::-1], f[::-1]
         self.knots_, self.values_, self.slopes_ = pad(knots, values, slopes(knots, values))
-        return top_label_info(self, rest, correct, data.weight)
 
     def _top_probability(self, xp: Any, rest: Array) -> Array:
         return interpolate(xp, rest, self.knots_, self.values_, self.slopes_)

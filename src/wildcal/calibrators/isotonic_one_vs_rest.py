@@ -5,16 +5,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
-from wildcal.calibrators._class_notes import absent_class_notes
 from wildcal.calibrators._isotonic import fit_isotonic, normalized
 from wildcal.calibrators.temperature import DEFAULT_BOUNDS, Bounds, fit_temperature
 from wildcal.core.arrays import Array, FloatArray, in_blocks, softmax
 from wildcal.core.calibrator import Calibrator, FitInfo
 from wildcal.core.piecewise import interpolate, slopes, stack
-from wildcal.core.validation import Samples, check_choice
+from wildcal.core.validation import Samples, absent_class_warnings, check_choice
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -92,18 +90,18 @@ class IsotonicOneVsRest(Calibrator):
             ts = fit_temperature(data, loss="mse", bounds=self.bounds)
             self.temperature_ = ts.temperature
             info = replace(ts.info, loss_before=math.nan, loss_after=math.nan)
-        p = in_blocks(partial(softmax, np_compat, temperature=self.temperature_), data.logits)
+        p = in_blocks(partial(softmax, np, temperature=self.temperature_), data.logits)
         tables: list[tuple[FloatArray, ...]] = []
         for k, column in enumerate(np.ascontiguousarray(p.T)):
             knots, values = fit_isotonic(column, data.y == k, data.weight)
             tables.append((knots, values, slopes(knots, values)))
         self.knots_, self.values_, self.slopes_ = stack(tables)
-        return replace(info, warnings=(*info.warnings, *absent_class_notes(data)))
+        return replace(info, warnings=(*info.warnings, *absent_class_warnings(data)))
 
     def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
         """Return f_k(softmax(z / T)_k), normalized."""
         p = softmax(xp, z, self.temperature_ if self.temperature else None)
         return normalized(xp, interpolate(xp, p, self.knots_, self.values_, self.slopes_), p)
 
-    def _frequency_notes(self, samples: Samples) -> list[str]:
+    def _frequency_warnings(self, samples: Samples) -> list[str]:
         return []  # the mean of f_k over the calibration samples is the frequency of class k

@@ -7,12 +7,10 @@ class 1, and class 0 has its complement.
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
-from wildcal.calibrators._class_notes import absent_class_notes
 from wildcal.core.arrays import (
     LOG_TINY,
     Array,
@@ -25,9 +23,8 @@ from wildcal.core.arrays import (
 )
 from wildcal.core.calibrator import Calibrator, FitInfo
 from wildcal.core.optimize import Solution, fit_logistic
-from wildcal.core.validation import Samples, check_choice
+from wildcal.core.validation import Samples, absent_class_warnings, check_choice
 
-Parameters: TypeAlias = Literal["abm", "am", "ab"]
 # Beta calibration keeps probabilities this far from 0 and 1.
 _LOG_EPS: Final = float(np.log(np.finfo(np.float64).eps))
 
@@ -112,7 +109,7 @@ def fit_curves(
         sum(s.value for s in solutions),
         max(s.n_iter for s in solutions),
         all(s.converged for s in solutions),
-        warnings=tuple(absent_class_notes(data)),
+        warnings=tuple(absent_class_warnings(data)),
     )
     return coefficients, info
 
@@ -159,7 +156,7 @@ class PlattScaling(Calibrator):
     intercept_: FloatArray = field(init=False)
 
     def _fit(self, data: Samples) -> FitInfo:
-        log_odds = in_blocks(partial(_log_odds, np_compat), data.logits)[:, :, None]
+        log_odds = in_blocks(partial(_log_odds, np), data.logits)[:, :, None]
         curves, info = fit_curves(data, log_odds, np.eye(2), platt=True)
         self.slope_, self.intercept_ = curves.T.copy()
         return info
@@ -213,7 +210,7 @@ class BetaCalibration(Calibrator):
     title = "beta calibration"
     reference = "Kull et al., AISTATS 2017"
 
-    parameters: Parameters = "abm"
+    parameters: Literal["abm", "am", "ab"] = "abm"
     a_: FloatArray = field(init=False)
     b_: FloatArray = field(init=False)
     c_: FloatArray = field(init=False)
@@ -229,7 +226,7 @@ class BetaCalibration(Calibrator):
             "am": np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
             "ab": np.array([[1.0, 0.0], [0.0, 1.0], [log_2, -log_2]]),
         }[self.parameters]
-        logs = in_blocks(lambda z: np.stack(_beta_logs(np_compat, z), axis=2), data.logits)
+        logs = in_blocks(lambda z: np.stack(_beta_logs(np, z), axis=2), data.logits)
         curves, info = fit_curves(data, logs, expand, platt=False)
         self.a_, self.b_, self.c_ = curves.T.copy()
         return info

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 from scipy.optimize import minimize
 
@@ -135,12 +134,12 @@ class ParameterizedTemperatureScaling(TemperatureCalibrator):
 
     def _fit(self, data: Samples) -> FitInfo:
         k = min(self.top_k, data.n_classes)
-        top = in_blocks(lambda z: _top_logits(np_compat, z, k), data.logits)
+        top = in_blocks(lambda z: _top_logits(np, z, k), data.logits)
         self.mean_ = np.average(top, axis=0, weights=data.weight)
         std = np.sqrt(np.average((top - self.mean_) ** 2, axis=0, weights=data.weight))
         varies = std > 1e-6 * np.maximum(1.0, np.abs(self.mean_))
         self.std_ = np.where(varies, std, 1.0)
-        x = self._inputs(np_compat, top)
+        x = self._inputs(np, top)
         ts = fit_temperature(data, loss="mse", bounds=self.bounds)
         start = self._start(varies, inverse_softplus(ts.temperature))
         ridge = self.ridge / data.weight.sum()
@@ -148,7 +147,7 @@ class ParameterizedTemperatureScaling(TemperatureCalibrator):
 
         def loss(weights: FloatArray) -> tuple[float, FloatArray]:
             network = layers(weights, k, self.n_hidden)
-            a, b, output = forward(np_compat, x, network)
+            a, b, output = forward(np, x, network)
             h, by_output, _ = link(output[:, 0])
             value, by_h = in_blocks(squared_error, data.logits, data.y, h).T
             offset = weights - start

@@ -4,21 +4,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wildcal.calibrators._isotonic import group_ties
-from wildcal.calibrators._top_label import top_label_info, top_label_scores
-from wildcal.core.arrays import Array, FloatArray
-from wildcal.core.calibrator import FitInfo, TopLabelCalibrator
+from wildcal.core.arrays import Array, BoolArray, FloatArray
+from wildcal.core.calibrator import TopLabelCalibrator
 from wildcal.core.piecewise import interpolate, pad, slopes
-from wildcal.core.validation import Samples, check_number
+from wildcal.core.validation import check_number
 
 # Parts of a tie that is wider than half the distance of two knots.
 _TIE_PARTS: Final = 100
 
 
 def fit_spline(
-    rest: FloatArray, correct: NDArray[np.bool_], weight: FloatArray, n_knots: int
+    rest: FloatArray, correct: BoolArray, weight: FloatArray, n_knots: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return the distinct values of 1 - confidence, and the recalibrated confidence at each."""
     from scipy.interpolate import CubicSpline  # here: prediction does not need SciPy
@@ -95,11 +93,9 @@ class SplineCalibration(TopLabelCalibrator):
     def _check_options(self) -> None:
         check_number("n_knots", self.n_knots, 3, 1000, whole=True)
 
-    def _fit(self, data: Samples) -> FitInfo:
-        rest, correct = top_label_scores(data)
-        knots, values = fit_spline(rest, correct, data.weight, self.n_knots)
+    def _fit_top_label(self, rest: FloatArray, correct: BoolArray, weight: FloatArray) -> None:
+        knots, values = fit_spline(rest, correct, weight, self.n_knots)
         self.knots_, self.values_, self.slopes_ = pad(knots, values, slopes(knots, values))
-        return top_label_info(self, rest, correct, data.weight)
 
     def _top_probability(self, xp: Any, rest: Array) -> Array:
         return interpolate(xp, rest, self.knots_, self.values_, self.slopes_)

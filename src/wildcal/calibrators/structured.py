@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import array_api_compat.numpy as np_compat
+import numpy as np
 
 from wildcal.calibrators._softmax_regression import (
     check_penalty,
@@ -43,7 +43,7 @@ class _StructuredScaling(Calibrator):
         """Set all but the slopes; return these and the record of the fit."""
         ts = fit_temperature(data)
         self.temperature_, self.uniform_ = ts.temperature, uniform_part(data)
-        x = in_blocks(partial(self._log_mix, np_compat), data.logits)
+        x = in_blocks(partial(self._log_mix, np), data.logits)
         slopes, self.intercept_, info = fit_softmax_regression(x, data, penalty, center, ts)
         return slopes, info
 

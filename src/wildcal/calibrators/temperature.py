@@ -68,7 +68,7 @@ def fit_temperature(
     objective = TemperatureObjective(data.logits, data.y, data.weight, ones, exp_link, loss=loss)
     start = _grid_start(data, low, high) if loss == "mse" else np.zeros(1)
     solution = objective.minimize(start, lower, upper, max_step=_MAX_STEP)
-    if solution.value < _NO_LOSS and (at_lower := objective.value(lower)) <= solution.value:
+    if solution.value < _NO_LOSS and (at_lower := objective(lower)[0]) <= solution.value:
         solution = replace(solution, x=lower, value=at_lower)
     log_t = float(solution.x[0])
     temperature = float(np.clip(np.exp(log_t), low, high))
@@ -77,7 +77,7 @@ def fit_temperature(
         f"the temperature {temperature:g} is at its bound. Are the samples all correct, all wrong,"
         " or part of the training set? Try wider bounds if the logits have another unit."
     )
-    before, warnings = objective.value(np.zeros(1)), (note,) if at_bound else ()
+    before, warnings = objective(np.zeros(1))[0], (note,) if at_bound else ()
     info = FitInfo(
         loss, before, solution.value, solution.n_iter, solution.converged, warnings=warnings
     )

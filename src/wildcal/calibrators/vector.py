@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-import array_api_compat.numpy as np_compat
+import numpy as np
 
 from wildcal.calibrators._softmax_regression import (
     check_penalty,
@@ -82,7 +82,7 @@ class VectorScaling(Calibrator):
         ts = fit_temperature(data)
         self.floor_ = logit_floor(ts.temperature)
         penalty, center = diagonal_penalty(data, self.ridge, 1 / ts.temperature)
-        x = logit_features(np_compat, data.logits, self.floor_)
+        x = logit_features(np, data.logits, self.floor_)
         if self.tied:
             penalty[:, 0] = 0.0
             x = x - x.max(axis=1, keepdims=True)

@@ -17,6 +17,7 @@ Array: TypeAlias = Any
 """An array of any library that follows the standard."""
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
+BoolArray: TypeAlias = NDArray[np.bool_]
 
 LOG_TINY: Final = float(np.log(np.finfo(np.float32).tiny))
 """Logarithm of the smallest normal float32; smaller probabilities count as equal."""
@@ -36,7 +37,7 @@ _MASKED: Final = -1e4
 
 def is_numpy(xp: Any) -> bool:
     """Return whether `xp` is NumPy, which allows operations in place."""
-    return xp is np_compat
+    return xp is np_compat or xp is np
 
 
 def namespace(x: Array) -> Any:
@@ -93,9 +94,7 @@ def log_softmax(xp: Any, z: Array) -> Array:
 def logsumexp(xp: Any, z: Array) -> Array:
     """Return log(sum(exp(z))) over classes, shape (n_samples, 1)."""
     top = xp.max(z, axis=-1, keepdims=True)
-    e = z - top
-    e = np.exp(e, out=e) if is_numpy(xp) else xp.exp(e)
-    return top + xp.log(xp.sum(e, axis=-1, keepdims=True))
+    return top + xp.log(xp.sum(xp.exp(z - top), axis=-1, keepdims=True))
 
 
 def entropy(xp: Any, z: Array) -> Array:
@@ -115,8 +114,9 @@ def is_top_class(xp: Any, z: Array) -> Array:
     """Return 1 at the largest entry of each sample, the first on ties, and 0 elsewhere."""
     if is_numpy(xp):
         top = z == z.max(axis=-1, keepdims=True)
-        if np.count_nonzero(top) == len(z):
-            return top.astype(z.dtype)
+        if np.count_nonzero(top) > len(z):
+            top = np.arange(z.shape[-1]) == z.argmax(axis=-1, keepdims=True)
+        return top.astype(z.dtype)
     top = xp.arange(z.shape[-1], device=device(z)) == xp.argmax(z, axis=-1, keepdims=True)
     return xp.astype(top, z.dtype)
 

@@ -14,7 +14,7 @@ from array_api_compat import is_dask_array
 from numpy.typing import NDArray
 
 from wildcal.core import arrays, validation
-from wildcal.core.arrays import Array, device
+from wildcal.core.arrays import Array, BoolArray, FloatArray, device
 from wildcal.core.conversion import to_logits
 from wildcal.core.estimator import BaseEstimator
 from wildcal.core.exceptions import ConvergenceWarning, InputError, NotFittedError
@@ -144,6 +144,7 @@ class Calibrator(BaseEstimator, ABC):
             knn_distances=knn_distances,
             uses_ood=self.uses_ood,
         )
+        self._check_raw_logits(samples.logits, input)
         self.fit_samples(samples, input=input)
         for message in self.fit_info_.warnings:
             validation.warn(f"{type(self).__name__}: {message}")
@@ -168,8 +169,8 @@ class Calibrator(BaseEstimator, ABC):
         self.profile_ = _make_profile(source, input)
         n_wrong = round((1 - self.profile_.accuracy) * len(source))
         notes = [*samples.warnings, *info.warnings]
-        others = self._mistake_notes(n_wrong) + self._frequency_notes(source)
-        notes += self._one_class_notes(source) or others
+        others = self._mistake_warnings(n_wrong) + self._frequency_warnings(source)
+        notes += self._one_class_warnings(source) or others
         self.fit_info_ = replace(
             info,
             n_samples=len(samples),
@@ -255,8 +256,7 @@ class Calibrator(BaseEstimator, ABC):
             return reduce(xp, self.converted(xp, X).probabilities(xp, X, *inputs))
         validation.check_column_names(X, self.feature_names_in_)
         x = validation.check_input(X, self.input_, n_classes=self.n_classes_)
-        if self._reads_energy() and self.input_ == "logits":
-            validation.check_raw_logits(x, type(self).__name__)
+        self._check_raw_logits(x, self.input_)
         inputs = self._extra_inputs(x, knn_distances)
         fitted = self.converted(np_compat, x)
         return arrays.in_blocks(
@@ -284,9 +284,9 @@ class Calibrator(BaseEstimator, ABC):
                 f"knn_distances must be given to {type(self).__name__}.", "knn_distances"
             )
 
-    def _reads_energy(self) -> bool:
-        """Return whether the fitted numbers use the free energy."""
-        return self.requires_raw_logits
+    def _check_raw_logits(self, x: NDArray[Any], input: str) -> None:
+        if self.requires_raw_logits and input == "logits":
+            validation.check_raw_logits(x, type(self).__name__)
 
     def _check_finite(self) -> None:
         """Raise if a fitted number is not finite."""
@@ -301,20 +301,17 @@ class Calibrator(BaseEstimator, ABC):
                     "X",
                 )
 
-    def _one_class_notes(self, samples: validation.Samples) -> list[str]:
+    def _one_class_warnings(self, samples: validation.Samples) -> list[str]:
         """Return a warning if all samples are of one class."""
         first = samples.y[0]
         if (samples.y != first).any() or (self.input_ == "confidence" and first == 1):
             return []
         return [
-            f"all calibration samples are of class {self._name(first)}, which tells nothing"
+            f"all calibration samples are of class {samples.class_name(first)}, which tells nothing"
             " about the other classes. Try samples of all classes, or method 'identity'."
         ]
 
-    def _name(self, k: Any) -> Any:
-        return k if self.class_names_ is None else self.class_names_[k]
-
-    def _mistake_notes(self, n_wrong: int) -> list[str]:
+    def _mistake_warnings(self, n_wrong: int) -> list[str]:
         """Return a warning if few of the samples are misclassified."""
         if n_wrong >= self.min_mistakes:
             return []
@@ -328,7 +325,7 @@ class Calibrator(BaseEstimator, ABC):
             " held-out samples."
         ]
 
-    def _frequency_notes(self, samples: validation.Samples) -> list[str]:
+    def _frequency_warnings(self, samples: validation.Samples) -> list[str]:
         """Return a warning if the mean probability of a class is far from its frequency."""
         few = samples.subset(np.arange(len(samples)) % max(1, len(samples) // _N_CHECKED) == 0)
         inputs = self._extra_inputs(few.logits, few.knn_distances)
@@ -342,7 +339,7 @@ class Calibrator(BaseEstimator, ABC):
         if gap[worst] < max(_MANY_ERRORS * error[worst], _LARGE_GAP):
             return []
         return [
-            f"the mean probability of class {self._name(worst)} is {mean[worst]:.3f} after"
+            f"the mean probability of class {samples.class_name(worst)} is {mean[worst]:.3f} after"
             f" calibration, its frequency {frequency[worst]:.3f}. The method cannot correct this."
             " Try 'auto' or 'vector'."
         ]
@@ -377,14 +374,18 @@ class TemperatureCalibrator(Calibrator):
 
 
 class TopLabelCalibrator(Calibrator):
-    """Base class of methods that map the confidence; the method writes `_top_probability`.
+    """Base class of methods that map the confidence.
 
-    The predicted class gets q, the others share 1 - q in proportion to their probabilities. Where
-    one of them would exceed q, shares are moved towards equal ones until none does, so the
-    predicted class never changes.
+    A method writes `_fit_top_label` and `_top_probability`. The predicted class gets q, the others
+    share 1 - q in proportion to their probabilities. Where one of them would exceed q, shares are
+    moved towards equal ones until none does, so the predicted class never changes.
     """
 
     preserves_accuracy = True
+
+    @abstractmethod
+    def _fit_top_label(self, rest: FloatArray, correct: BoolArray, weight: FloatArray) -> None:
+        """Set the fitted numbers from rest = 1 - confidence, and whether predictions are right."""
 
     @abstractmethod
     def _top_probability(self, xp: Any, rest: Array) -> Array:
@@ -393,12 +394,21 @@ class TopLabelCalibrator(Calibrator):
         The rest has more digits than the confidence where that is close to 1.
         """
 
+    def _fit(self, data: validation.Samples) -> FitInfo:
+        rest = arrays.in_blocks(_rest, data.logits)[:, 0]
+        correct = data.logits.argmax(axis=1) == data.y
+        self._fit_top_label(rest, correct, data.weight)
+        q = self._top_probability(np_compat, rest[:, None])[:, 0]
+        before, after = (
+            float(np.average(np.square(confidence - correct), weights=data.weight))
+            for confidence in (1 - rest, np.clip(q, 0, 1))
+        )
+        return FitInfo("mse", before, after)
+
     def formula(self, xp: Any, z: Array, *inputs: Array) -> Array:
         """Return probabilities whose top class has the calibrated confidence q."""
         n_classes = z.shape[-1]
-        top = arrays.is_top_class(xp, z)
-        others = xp.exp(z - xp.max(z, axis=-1, keepdims=True)) * (1 - top)
-        total = xp.sum(others, axis=-1, keepdims=True)
+        top, others, total = _top_and_others(xp, z)
         q = self._top_probability(xp, total / (total + 1))
         q = arrays.clip(xp, q, (1 + 2e-6) / n_classes, 1.0)
         positive = arrays.clip(xp, total, 1e-37, None)
@@ -410,6 +420,18 @@ class TopLabelCalibrator(Calibrator):
         a = xp.where(total > 1e-37, a, xp.zeros_like(a))
         least = (1 - q) * (1 - a) * equal
         return others * ((1 - q) * a / positive) + (top * (q - least) + least)
+
+
+def _top_and_others(xp: Any, z: Array) -> tuple[Array, Array, Array]:
+    """Return 1 at the top class, exp(z - max z) of the others, and the sum of these."""
+    top = arrays.is_top_class(xp, z)
+    others = xp.exp(z - xp.max(z, axis=-1, keepdims=True)) * (1 - top)
+    return top, others, xp.sum(others, axis=-1, keepdims=True)
+
+
+def _rest(z: FloatArray) -> Array:
+    total = _top_and_others(np_compat, z)[2]
+    return total / (total + 1)
 
 
 def clone(calibrator: Calibrator) -> Calibrator:

@@ -101,8 +101,6 @@ def logits_from_score(score: ArrayLike) -> NDArray[Any]:
            [-1.  ,  1.  ]])
     """
     array = np.asarray(score)
-    if array.dtype.kind != "f":
-        array = array.astype(np.float64)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1 or not array.size or not np.isfinite(array).all():

@@ -13,8 +13,6 @@ Loss: TypeAlias = Literal["nll", "mse"]
 Link: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
 """Returns a function of its argument and the first two derivatives."""
 
-# Larger calibration sets are first fitted on this many samples; full passes then are few.
-_N_WARM_START: Final = 2048
 # Larger ones are held in float32 with sums in float64: half of the time, and a mean loss that is
 # exact to 2e-8.
 _MAX_FLOAT64: Final = 1 << 18
@@ -96,9 +94,6 @@ class TemperatureObjective:
 
     def __post_init__(self) -> None:
         self._blocks = list(_blocks(self.logits, self.y, self.loss))
-        # Allocating arrays of a block again and again costs more than computing them.
-        n_arrays = 1 if self.loss == "nll" else 2
-        self._work = [np.empty_like(self._blocks[0].u) for _ in range(n_arrays)]
 
     def __call__(self, phi: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Return the loss at phi, its gradient and Hessian."""
@@ -107,7 +102,7 @@ class TemperatureObjective:
         for block in self._blocks:
             design, weight = self.design[block.part], self.weight[block.part]
             h, h1, h2 = self.link(self.offset + design @ phi)
-            value, slope, curvature = _derivatives(block, h, self.loss, *self._work)
+            value, slope, curvature = _derivatives(block, h, self.loss)
             first = weight * slope * h1
             second = weight * (curvature * h1 * h1 + slope * h2)
             hessian = (design.T * second) @ design
@@ -115,24 +110,12 @@ class TemperatureObjective:
         sums /= self.weight.sum()
         return float(sums[0]), sums[1 : 1 + m], sums[1 + m :].reshape(m, m)
 
-    def value(self, phi: FloatArray) -> float:
-        """Return the loss at phi."""
-        temperatures = self.link(self.offset + self.design @ phi)[0]
-        losses = temperature_losses(self.logits, self.y, temperatures, self.loss)
-        return float(np.average(losses, weights=self.weight))
-
     def minimize(
-        self, start: FloatArray, lower: FloatArray, upper: FloatArray, *, max_step: float = np.inf
+        self, start: FloatArray, lower: FloatArray, upper: FloatArray, **options: Any
     ) -> Solution:
-        """Minimize in a box, first on a part of the samples if there are many."""
-        step = len(self.y) // _N_WARM_START
-        if step >= 2 and (weight := self.weight[::step]).any():
-            few = slice(None, None, step)
-            logits, y, design = self.logits[few], self.y[few], self.design[few]
-            part = replace(self, logits=logits, y=y, weight=weight, design=design)
-            start = newton(part, start, lower, upper, max_step=max_step).x
+        """Minimize in a box by `newton`, which gets the options."""
         resolution = _RESOLUTION[self._blocks[0].u.dtype]
-        return newton(self, start, lower, upper, max_step=max_step, resolution=resolution)
+        return newton(self, start, lower, upper, resolution=resolution, **options)
 
 
 def temperature_losses(
@@ -141,7 +124,7 @@ def temperature_losses(
     """Return the loss of each sample of softmax(z / T), shape (n_samples,)."""
     h = np.broadcast_to(np.asarray(temperatures, dtype=np.float64), y.shape)
     blocks = _blocks(logits, y, loss)
-    return np.concatenate([_values(b, h[b.part], loss, np.empty_like(b.u)) for b in blocks])
+    return np.concatenate([_values(block, h[block.part], loss) for block in blocks])
 
 
 def _blocks(logits: FloatArray, y: IntArray, loss: Loss) -> Iterator[_Block]:
@@ -161,10 +144,9 @@ def _blocks(logits: FloatArray, y: IntArray, loss: Loss) -> Iterator[_Block]:
         yield _Block(part, u, u_y, known.astype(np.float64), index)
 
 
-def _values(block: _Block, h: FloatArray, loss: Loss, work: FloatArray) -> FloatArray:
-    """Return each sample's loss at temperature h; `work` is overwritten."""
-    p = np.divide(block.u, h[:, None].astype(block.u.dtype), out=work[: len(h)])
-    np.exp(p, out=p)
+def _values(block: _Block, h: FloatArray, loss: Loss) -> FloatArray:
+    """Return each sample's loss at temperature h."""
+    p = np.exp(block.u / h[:, None].astype(block.u.dtype))
     total = _sum(p)
     if loss == "nll":
         return np.asarray(np.log(total) - block.u_y / h)
@@ -173,31 +155,24 @@ def _values(block: _Block, h: FloatArray, loss: Loss, work: FloatArray) -> Float
 
 
 def _derivatives(
-    block: _Block, h: FloatArray, loss: Loss, *work: FloatArray
+    block: _Block, h: FloatArray, loss: Loss
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return each sample's loss at temperature h and its first two derivatives by h.
 
     With beta = 1 / h: dl/dh = -beta^2 l', d2l/dh2 = beta^4 l'' + 2 beta^3 l', where l' and l'' are
-    the derivatives by beta. `work` is overwritten.
+    the derivatives by beta.
     """
     u, beta = block.u, 1.0 / h
-    p = np.multiply(u, beta[:, None].astype(u.dtype), out=work[0][: len(h)])
-    np.exp(p, out=p)
-    total = _sum(p)
-    if loss == "mse":
-        p_y = p[block.index] / total * block.known
-        s2 = _sum(p, p) / total**2
-        pu = np.multiply(p, u, out=work[1][: len(h)])
-        a, a2 = _sum(p, pu) / total**2, _sum(pu, pu) / total**2
-    else:
-        pu = np.multiply(p, u, out=p)
+    p = np.exp(u * beta[:, None].astype(u.dtype))
+    pu, total = p * u, _sum(p)
     mean, square = _sum(pu) / total, _sum(pu, u) / total
     variance = square - mean * mean
     if loss == "nll":
         value = np.log(total) - beta * block.u_y
         first, second = mean - block.u_y, variance
     else:
-        d_y = block.u_y - mean
+        p_y, d_y = p[block.index] / total * block.known, block.u_y - mean
+        s2, a, a2 = (_sum(x, y) / total**2 for x, y in ((p, p), (p, pu), (pu, pu)))
         a1 = a - mean * s2
         a2 = a2 - 2 * mean * a + mean * mean * s2
         value = s2 - 2 * p_y + block.known

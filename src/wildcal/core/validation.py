@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import FloatArray, IntArray, logsumexp, unmask
+from wildcal.core.arrays import BoolArray, FloatArray, IntArray, logsumexp, unmask
 from wildcal.core.conversion import INPUT_KINDS, ONE_COLUMN, smallest_positive, to_logits
 from wildcal.core.exceptions import CalibrationWarning, InputError
 from wildcal.core.labels import OOD_LABEL, ClassNames, encode_domain, encode_labels, few
@@ -65,12 +65,12 @@ class Samples:
         return int(self.logits.shape[1])
 
     @property
-    def is_ood(self) -> NDArray[np.bool_]:
+    def is_ood(self) -> BoolArray:
         """Whether a sample is out of distribution."""
         return np.asarray(self.y == OOD_LABEL)
 
     @property
-    def is_source(self) -> NDArray[np.bool_]:
+    def is_source(self) -> BoolArray:
         """Whether a sample is in distribution and of the source domain."""
         return ~self.is_ood if self.domain is None else self.domain == 0
 
@@ -79,13 +79,19 @@ class Samples:
         """Number of domains, 1 without any."""
         return 1 if self.domain is None else int(self.domain.max()) + 1
 
-    def subset(self, mask: NDArray[np.bool_]) -> "Samples":
+    def class_name(self, k: int) -> str | int:
+        """Return the name of a class, its index without names."""
+        return k if self.class_names is None else self.class_names[k]
+
+    def subset(self, mask: BoolArray) -> "Samples":
         """Return the samples where `mask` is true."""
-        if mask.all():
-            return self
+        return self if mask.all() else self.take(mask)
+
+    def take(self, chosen: NDArray[Any]) -> "Samples":
+        """Return the samples at a mask or at indices."""
         columns = {name: getattr(self, name) for name in _COLUMNS}
-        kept = {name: each[mask] for name, each in columns.items() if each is not None}
-        return replace(self, **kept)
+        taken = {name: each[chosen] for name, each in columns.items() if each is not None}
+        return replace(self, **taken)
 
 
 def check_samples(
@@ -275,6 +281,18 @@ def check_weight(sample_weight: Any, n: int) -> tuple[FloatArray, list[str]]:
         f" counts; they are rescaled to the effective number of samples, {effective:.1f}."
     )
     return relative * (effective / relative.sum()), [note]
+
+
+def absent_class_warnings(data: Samples) -> list[str]:
+    """Return a warning if classes have no calibration sample."""
+    absent = np.setdiff1d(np.arange(data.n_classes), data.y)
+    if len(absent) in (0, data.n_classes - 1):  # every method warns about samples of one class
+        return []
+    return [
+        f"{len(absent)} of {data.n_classes} classes have no calibration sample (class"
+        f" {data.class_name(absent[0])}), so their probabilities may be far too low. Try samples of"
+        " all classes, or 'ts'."
+    ]
 
 
 def check_distances(knn_distances: Any, n: int, n_layers: int | None = None) -> NDArray[Any]:

@@ -119,8 +119,8 @@ def evaluate_scores(
     metrics
         Names of metrics, by default all that apply.
     """
-    inside = scores.inside
-    if not inside.weight.any():
+    known = scores.in_distribution
+    if not known.weight.any():
         raise InputError(
             "y must contain in-distribution samples with a positive weight, got none.", "y"
         )
@@ -129,23 +129,23 @@ def evaluate_scores(
     applicable = [m for m in get_metrics(metrics) if _applies(m, scores)]
     estimates, replicates = estimate_metrics(applicable, scores, options, progress)
     binary = None
-    if inside.n_classes == 2:
-        binary = compute_reliability(inside.positive, n_bins=n_bins, level=level)
+    if known.n_classes == 2:
+        binary = compute_reliability(known.positive, n_bins=n_bins, level=level)
     of_groups = GROUP_METRICS if metrics is None else metrics
     return Evaluation(
         estimates=estimates,
-        n_samples=len(inside),
-        n_ood=len(scores) - len(inside),
+        n_samples=len(known),
+        n_ood=len(scores) - len(known),
         n_bins=n_bins,
         n_bootstrap=options.n_bootstrap or 0,
         notes=_zero_note(inside) if "nll" in estimates else (),
         level=level,
-        reliability=compute_reliability(inside, n_bins=n_bins, level=level),
-        isotonic=compute_isotonic_reliability(inside),
-        risk_coverage=compute_risk_coverage(inside).thinned(),
+        reliability=compute_reliability(known, n_bins=n_bins, level=level),
+        isotonic=compute_isotonic_reliability(known),
+        risk_coverage=compute_risk_coverage(known).thinned(),
         binary_reliability=binary,
         replicates=replicates,
-        uncalibrated_accuracy=_uncalibrated_accuracy(inside),
+        uncalibrated_accuracy=_uncalibrated_accuracy(known),
         changed=_changed(scores),
         groups={
             name: evaluate_scores(part, of_groups, options) for name, part in (groups or {}).items()

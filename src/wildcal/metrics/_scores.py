@@ -1,19 +1,18 @@
 """`Scores`: checked predictions and labels, the input of metrics; helpers for weighted sums."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import FloatArray, IntArray
+from wildcal.core.arrays import BoolArray, FloatArray, IntArray
 from wildcal.core.exceptions import InputError
 from wildcal.core.labels import OOD_LABEL
 from wildcal.core.validation import check_input, check_labels, check_number, check_weight, warn
 
-BoolArray: TypeAlias = NDArray[np.bool_]
 Compute: TypeAlias = Callable[..., Any]
 """``compute(scores, weights, *, n_bins=15)``: weights (n,) give a number, (n, B) give (B,)."""
 
@@ -42,7 +41,6 @@ class Scores:
     """Argmax of the probabilities."""
     uncalibrated: IntArray | None = None
     """Predicted classes without calibration, where they may differ."""
-    _bins: dict[int, IntArray] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.confidence)
@@ -75,12 +73,6 @@ class Scores:
         squares = np.concatenate([np.einsum("ij,ij->i", p, p) for p in self.blocks()])
         return np.asarray(np.maximum(squares - 2 * self._true_proba + 1, 0))
 
-    def bins(self, n_bins: int) -> IntArray:
-        """Return the equal-width bin of each confidence."""
-        if n_bins not in self._bins:
-            self._bins[n_bins] = bin_index(self.confidence, n_bins)
-        return self._bins[n_bins]
-
     @cached_property
     def order(self) -> IntArray:
         """Indices that sort the samples by confidence."""
@@ -100,12 +92,12 @@ class Scores:
         return replace(self, **arrays)
 
     @property
-    def inside(self) -> Self:
+    def in_distribution(self) -> Self:
         """The in-distribution samples."""
-        return self._inside if self.is_ood.any() else self
+        return self._in_distribution if self.is_ood.any() else self
 
     @cached_property
-    def _inside(self) -> Self:
+    def _in_distribution(self) -> Self:
         return self.subset(~self.is_ood)
 
     @cached_property
@@ -191,7 +183,7 @@ def measure(
         check_number("n_bins", options["n_bins"], 1, MAX_BINS, whole=True)
     scores = check_scores(y, proba, sample_weight)
     if not ood:
-        scores = scores.inside
+        scores = scores.in_distribution
     return defined(compute(scores, scores.weight, **options) if len(scores) else np.nan)
 
 

@@ -4,9 +4,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from wildcal.core.arrays import FloatArray
+from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.core.optimize import fit_logistic
-from wildcal.metrics._scores import BoolArray, Scores, measure, per_replicate
+from wildcal.metrics._scores import Scores, measure, per_replicate
 from wildcal.metrics.calibration_error import compute_ece
 
 # Largest slope and intercept, also those of replicates with separated classes.

@@ -8,10 +8,10 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from wildcal.core.arrays import FloatArray
+from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.core.exceptions import InputError
 from wildcal.core.validation import check_number
-from wildcal.metrics._scores import MAX_BINS, BoolArray, Scores, check_scores
+from wildcal.metrics._scores import MAX_BINS, Scores, check_scores
 from wildcal.metrics.calibration_error import compute_noise_floor, noise_limit
 from wildcal.metrics.registry import METRICS, WITH_FLOOR, Metric, get_metric
 
@@ -156,13 +156,9 @@ def replicate(
     if not (metrics and options.n_bootstrap):
         return {}
     parts: dict[str, list[FloatArray]] = {metric.name: [] for metric in metrics}
-    inside = scores.inside
     for weights in draw_weights(scores, options.n_bootstrap, options.seed):
-        known = weights if inside is scores else weights[~scores.is_ood]
         for metric in metrics:
-            of = (scores, weights) if metric.needs == "ood" else (inside, known)
-            value = metric.compute(*of, n_bins=options.n_bins)
-            parts[metric.name].append(np.asarray(value, dtype=np.float64))
+            parts[metric.name].append(metric.of(scores, weights, options.n_bins))
         if progress is not None:
             progress(weights.shape[1])
     return {name: np.concatenate(values) for name, values in parts.items()}
@@ -196,17 +192,17 @@ def estimate(
     `excess_ece`.
     """
     n_bins, level = options.n_bins, options.level
-    inside = scores.inside
+    known = scores.in_distribution
     if metric.name == "excess_ece":
-        floor = float(compute_noise_floor(inside, inside.weight, n_bins=n_bins))
+        floor = float(compute_noise_floor(known, known.weight, n_bins=n_bins))
         raw = None if replicates is None else replicates + floor
-        error = estimate(METRICS["ece"], inside, options, raw)
+        error = estimate(METRICS["ece"], known, options, raw)
         return _around(error.value - floor, error.low, error.high)
     value = float(metric.of(scores, scores.weight, n_bins))
     low, high = interval(metric.kind, value, replicates, level)
     if metric.name not in WITH_FLOOR:
         return _around(value, low, high)
-    event = inside.positive if metric.needs == "binary" else inside
+    event = known.positive if metric.needs == "binary" else known
     floor = float(compute_noise_floor(event, event.weight, n_bins=n_bins))
     # The limit is at most three times the floor.
     is_near = low is not None and value <= 3 * floor

@@ -212,7 +212,7 @@ def noise_floor(confidence: Any, *, n_bins: int = 15, sample_weight: Any = None)
 
 def compute_ece(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
     """See `ece`."""
-    index = scores.bins(n_bins)
+    index = bin_index(scores.confidence, n_bins)
     return np.abs(bin_sums(scores.gap, index, n_bins, weights)).sum(axis=0) / total(weights)
 
 
@@ -224,7 +224,7 @@ def compute_excess_ece(scores: Scores, weights: FloatArray, *, n_bins: int = 15)
 
 def compute_mce(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
     """See `mce`."""
-    index = scores.bins(n_bins)
+    index = bin_index(scores.confidence, n_bins)
     count = bin_sums(np.ones(len(scores)), index, n_bins, weights)
     sums = np.abs(bin_sums(scores.gap, index, n_bins, weights))
     return (sums / np.where(count > 0, count, np.inf)).max(axis=0)
@@ -364,14 +364,14 @@ def _kernel_transform(h: float) -> NDArray[np.complex128]:
 def compute_noise_floor(scores: Scores, weights: FloatArray, *, n_bins: int = 15) -> Any:
     """See `noise_floor`. Replicates share the value of the samples."""
     w = weights if weights.ndim == 1 else scores.weight
-    gaps = _expected_gaps(scores.confidence, scores.bins(n_bins), n_bins, w)
+    gaps = _expected_gaps(scores.confidence, bin_index(scores.confidence, n_bins), n_bins, w)
     value = gaps.sum() / w.sum()
     return value if weights.ndim == 1 else np.full(weights.shape[1], value)
 
 
 def noise_limit(scores: Scores, *, n_bins: int = 15, level: float = 0.95) -> float:
     """Return the ECE that a calibrated model exceeds with probability (1 - level) / 2."""
-    index, p = scores.bins(n_bins), scores.confidence
+    index, p = bin_index(scores.confidence, n_bins), scores.confidence
     variance = np.bincount(index, scores.weight * p * (1 - p), n_bins)
     gaps = np.abs(np.random.default_rng(0).normal(size=(_N_DRAWS, n_bins)))
     errors = gaps @ np.sqrt(variance) / scores.weight.sum()

@@ -7,11 +7,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wildcal.core.arrays import FloatArray
+from wildcal.core.arrays import BoolArray, FloatArray
 from wildcal.core.exceptions import InputError
 from wildcal.core.validation import check_choice
 from wildcal.metrics._scores import (
-    BoolArray,
     Curve,
     Scores,
     check_scores,

@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wildcal.core.arrays import FloatArray
 from wildcal.core.exceptions import InputError
@@ -46,15 +47,15 @@ class Metric:
         """Return whether the metric is defined for these samples."""
         if self.needs == "ood":
             weight_of_ood = scores.weight[scores.is_ood]
-            return bool(weight_of_ood.any() and scores.inside.weight.any())
+            return bool(weight_of_ood.any() and scores.in_distribution.weight.any())
         if self.needs == "binary":
             return scores.n_classes == 2
         return self.needs == "top" or scores.n_classes > 0
 
-    def of(self, scores: Scores, weights: FloatArray, n_bins: int = 15) -> FloatArray:
+    def of(self, scores: Scores, weights: NDArray[Any], n_bins: int = 15) -> FloatArray:
         """Return the metric: of in-distribution samples, or of all if it needs OOD samples."""
         if self.needs != "ood" and scores.is_ood.any():
-            scores, weights = scores.inside, weights[~scores.is_ood]
+            scores, weights = scores.in_distribution, weights[~scores.is_ood]
         return np.asarray(self.compute(scores, weights, n_bins=n_bins), dtype=np.float64)
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from wildcal.core.arrays import FloatArray, IntArray
 from wildcal.core.exceptions import InputError
 from wildcal.core.validation import check_choice, check_number
-from wildcal.metrics._scores import MAX_BINS, Curve, Scores, bin_sums, check_scores
+from wildcal.metrics._scores import MAX_BINS, Curve, Scores, bin_index, bin_sums, check_scores
 from wildcal.metrics.proper import compute_brier_score, compute_nll
 
 
@@ -184,7 +184,7 @@ def decompose(
 
 def compute_reliability(scores: Scores, *, n_bins: int = 15, level: float = 0.95) -> Reliability:
     """See `reliability`."""
-    index = scores.bins(n_bins)
+    index = bin_index(scores.confidence, n_bins)
     columns = (np.ones(len(scores)), scores.confidence, scores.correct)
     count, confidence, correct = (bin_sums(c, index, n_bins, scores.weight) for c in columns)
     return Reliability.of_sums(count, confidence, correct, level)

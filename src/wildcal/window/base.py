@@ -9,8 +9,6 @@ from typing import Any, ClassVar, Final, NoReturn
 
 import array_api_compat.numpy as np_compat
 import numpy as np
-from array_api_compat import is_dask_array
-from numpy.typing import NDArray
 
 from wildcal.calibrators._wrapper import Wrapper
 from wildcal.calibrators.temperature import TemperatureScaling
@@ -37,8 +35,6 @@ class WindowStatistics:
         return round(float(np.sum(self.counts)))
 
     def __add__(self, other: "WindowStatistics") -> "WindowStatistics":
-        if not isinstance(other, WindowStatistics):
-            return NotImplemented
         return WindowStatistics(
             self.counts + other.counts, self.confidence_sums + other.confidence_sums
         )
@@ -77,15 +73,10 @@ class WindowCalibrator(Wrapper):
     def window_statistics(self, X: Any, *, knn_distances: Any = None) -> WindowStatistics:
         """Return the statistics of a window, of predictions without an adjustment."""
         self.check_is_fitted()
-        k = self.n_classes_
-        top = self._adapted(self.adjustment(None))._apply(_top, X, knn_distances)
-        if is_dask_array(top):
-            chunks = ((1,) * top.numblocks[0], (2 * k,))
-            parts = top.map_blocks(partial(_sums, k), chunks=chunks, dtype=np.float64)
-            sums = parts.sum(axis=0).compute()
-        else:
-            sums = _sums(k, self._to_numpy(top))
-        return WindowStatistics(*sums.reshape(2, k))
+        top = self._to_numpy(self._unadjusted()._apply(_class_and_confidence, X, knn_distances))
+        predicted, k = top[:, 0].astype(np.int64), self.n_classes_
+        sums = (np.bincount(predicted, w, k).astype(np.float64) for w in (None, top[:, 1]))
+        return WindowStatistics(*sums)
 
     def adapt(self, window: Any, *, knn_distances: Any = None) -> "AdaptedCalibrator":
         """Return a calibrator for a window, given as samples X or as `WindowStatistics`."""
@@ -126,10 +117,12 @@ class WindowCalibrator(Wrapper):
         except (TypeError, ValueError, RuntimeError) as error:
             raise self.not_adapted() from error
 
-    def _unadjusted(self, X: Any, knn_distances: Any) -> FloatArray:
+    def _unadjusted(self) -> "AdaptedCalibrator":
+        return self._adapted(self.adjustment(None))
+
+    def _unadjusted_proba(self, X: Any, knn_distances: Any) -> FloatArray:
         """Return probabilities without an adjustment, two columns with ``input="confidence"``."""
-        p = self._adapted(self.adjustment(None)).predict_proba(X, knn_distances=knn_distances)
-        p = self._to_numpy(p)
+        p = self._to_numpy(self._unadjusted().predict_proba(X, knn_distances=knn_distances))
         return p if p.ndim == 2 else np.stack([1 - p, p], axis=1)
 
     def _of_fit(self, function: Callable[..., Array], data: Samples) -> FloatArray:
@@ -146,8 +139,7 @@ class WindowCalibrator(Wrapper):
 
     def _adapted(self, adjustment: Any) -> "AdaptedCalibrator":
         adapted = AdaptedCalibrator(calibrator=self)
-        for shared in fields(Calibrator):
-            setattr(adapted, shared.name, getattr(self, shared.name))
+        copy_fit(self, adapted)
         adapted.adjustment_ = adjustment
         return adapted
 
@@ -167,10 +159,10 @@ class WindowCalibrator(Wrapper):
         )
 
     # The base gives these warnings.
-    def _mistake_notes(self, n_wrong: int) -> list[str]:
+    def _mistake_warnings(self, n_wrong: int) -> list[str]:
         return []
 
-    def _frequency_notes(self, samples: Samples) -> list[str]:
+    def _frequency_warnings(self, samples: Samples) -> list[str]:
         return []
 
 
@@ -212,15 +204,14 @@ class AdaptedCalibrator(Wrapper):
         return self.calibrator
 
 
-def _top(xp: Any, p: Array) -> Array:
+def _class_and_confidence(xp: Any, p: Array) -> Array:
     """Return predicted class and confidence as two columns."""
     if p.ndim == 1:  # input="confidence"
         p = xp.stack([1 - p, p], axis=1)
     return xp.stack([xp.astype(xp.argmax(p, axis=-1), p.dtype), xp.max(p, axis=-1)], axis=1)
 
 
-def _sums(n_classes: int, top: NDArray[Any]) -> FloatArray:
-    """Return counts and confidence sums of what `_top` returns, shape (1, 2 * n_classes)."""
-    predicted, confidence = top[:, 0].astype(np.int64), top[:, 1]
-    counts = np.bincount(predicted, minlength=n_classes)
-    return np.concatenate([counts, np.bincount(predicted, confidence, n_classes)])[None]
+def copy_fit(source: Calibrator, target: Calibrator) -> None:
+    """Copy the fitted fields that all calibrators have, such as the profile."""
+    for shared in fields(Calibrator):
+        setattr(target, shared.name, getattr(source, shared.name))

@@ -1,6 +1,6 @@
 """Label shift: reweight the probabilities of classes that are more or less frequent in a window."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from wildcal.core.arrays import Array, FloatArray
 from wildcal.core.calibrator import Calibrator, FitInfo, fit_base
 from wildcal.core.exceptions import InputError
 from wildcal.core.validation import Samples, warn
-from wildcal.window.base import AdaptedCalibrator, WindowCalibrator
+from wildcal.window.base import AdaptedCalibrator, WindowCalibrator, copy_fit
 
 # `fit` warns about classes that are predicted for less than this part of their source samples.
 _MIN_RECALL: Final = 0.25
@@ -116,21 +116,20 @@ class LabelShiftEM(WindowCalibrator):
         notes = list(self.base_.fit_info_.warnings)
         n_weak, which = int((recall < _MIN_RECALL).sum()), int(recall.argmin())
         if n_weak:
-            name = which if data.class_names is None else data.class_names[which]
             notes.append(
                 f"{n_weak} of {k} classes are predicted for less than {_MIN_RECALL:.0%} of their"
-                f" source samples (class {name}: {recall[which]:.0%}), so the estimated"
-                " frequencies are uncertain. Try with_prior if they are known."
+                f" source samples (class {data.class_name(which)}: {recall[which]:.0%}), so the"
+                " estimated frequencies are uncertain. Try with_prior if they are known."
             )
         return FitInfo(warnings=tuple(notes))
 
     def estimate_prior(self, X: Any, *, knn_distances: Any = None) -> PriorEstimate:
         """Return the class frequencies of a window of samples, with standard errors."""
         self.check_is_fitted()
-        return self._estimate(self._unadjusted(X, knn_distances))
+        return self._estimate(self._unadjusted_proba(X, knn_distances))
 
     def _adjustment_to(self, X: Any, knn_distances: Any) -> FloatArray | float:
-        p = self._unadjusted(X, knn_distances)
+        p = self._unadjusted_proba(X, knn_distances)
         if len(p) < self.min_window:
             return self.no_adjustment
         found = self._estimate(p)
@@ -251,8 +250,7 @@ def with_prior(calibrator: Calibrator, prior: Any, source_prior: Any = None) -> 
             )
         source_prior = (counts + 0.5) / (counts + 0.5).sum()
     shift = LabelShiftEM(base=calibrator)
-    for shared in fields(Calibrator):
-        setattr(shift, shared.name, getattr(calibrator, shared.name))
+    copy_fit(calibrator, shift)
     k = calibrator.n_classes_
     shift.base_, shift.prior_ = calibrator, _checked_prior("source_prior", source_prior, k)
     shift.cells_, shift.medians_ = np.zeros((k, 2 * k)), np.zeros(k)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 from array_api_compat import is_dask_array
 from scipy.optimize import brentq
@@ -94,7 +93,7 @@ class ConfidenceMatching(WindowCalibrator):
         return self.base_.fit_info_
 
     def _adjustment_to(self, X: Any, knn_distances: Any) -> float:
-        p = self._unadjusted(X, knn_distances)
+        p = self._unadjusted_proba(X, knn_distances)
         if len(p) < self.min_window:
             return self.no_adjustment
         least = self.estimator_.min_window
@@ -124,7 +123,7 @@ def matched_log_temperature(u: FloatArray, accuracy: float, column: int | None =
     wanted = float(np.clip(accuracy, 1 / u.shape[1] + _ABOVE_CHANCE, _LARGEST))
 
     def gap(log_t: float) -> float:
-        p = softmax(np_compat, u, np.exp(log_t))
+        p = softmax(np, u, np.exp(log_t))
         return float(np.mean(p.max(axis=1) if column is None else p[:, column])) - wanted
 
     low, high = _LOG_RANGE

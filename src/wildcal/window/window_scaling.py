@@ -9,7 +9,6 @@ Fit, a random-effects meta-regression:
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
 from wildcal.core.arrays import Array, FloatArray, IntArray, largest, softmax
@@ -52,7 +51,7 @@ def _log_temperature(
     bound = np.full(len(eye), _BOUND)
     t = newton(penalized, np.zeros(len(eye)), -bound, bound, max_step=1.0).x
     v = u / np.exp(design @ t)[:, None]
-    p = softmax(np_compat, v)
+    p = softmax(np, v)
     variance = (p * v * v).sum(axis=1) - (p * v).sum(axis=1) ** 2
     information = (design.T * (weight * np.maximum(variance, 0))) @ design
     return t, np.linalg.inv(information + (ridge + 1e-9) * eye)
@@ -164,11 +163,11 @@ class WindowScaling(WindowCalibrator):
         groups = [np.flatnonzero(domain == d) for d in range(data.n_domains)]
         source = groups[0]
         u = self._of_fit(self._log_proba, data)
-        margin = _margin(np_compat, u[source])[:, 0]
+        margin = _margin(np, u[source])[:, 0]
         self.margin_mean_ = float(np.average(margin, weights=w[source]))
         variance = np.average((margin - self.margin_mean_) ** 2, weights=w[source])
         self.margin_std_ = float(np.sqrt(variance)) + 1e-12
-        ones, shape = np.ones((len(y), 1)), self._shape(np_compat, u)
+        ones, shape = np.ones((len(y), 1)), self._shape(np, u)
         design = np.hstack([ones, shape])
         fits = [_log_temperature(u[g], y[g], w[g], design[g]) for g in groups]
         slopes, variances = np.array([(t[1], c[1, 1]) for t, c in fits]).T
@@ -200,7 +199,7 @@ class WindowScaling(WindowCalibrator):
                 f"there are no domains and more than {_MAX_CLASSES} classes, so windows change"
                 " nothing. Try samples with domains."
             )
-        self.domain_offsets_ = np.array([self._offset(_window(u[g], w[g])) for g in groups])
+        self.domain_offsets_ = np.array([self._offset(_summarize(u[g], w[g])) for g in groups])
         before = temperature_losses(u, y, np.exp(-self.level_ - self.slope_ * shape[:, 0]), "nll")
         after = temperature_losses(u, y, np.exp(self.domain_offsets_[domain]), "nll")
         return FitInfo(
@@ -211,12 +210,12 @@ class WindowScaling(WindowCalibrator):
 
     def _fit_source(self, u: FloatArray, w: FloatArray) -> None:
         """Set the statistics of source samples from their scaled log-probabilities."""
-        window, n = _window(u, w), float(w.sum())
+        window, n = _summarize(u, w), float(w.sum())
         self.n_source_ = n
         self.frequency_ = (window.counts + 1) / (n + u.shape[1])
         mean = window.confidence_sums.sum() / n
         self.confidence_ = (window.confidence_sums + SMOOTH * mean) / (window.counts + SMOOTH)
-        confidence = softmax(np_compat, u).max(axis=1)
+        confidence = softmax(np, u).max(axis=1)
         self.confidence_variance_ = float(w @ (confidence - mean) ** 2 / n)
 
     def _fit_domains(
@@ -242,7 +241,7 @@ class WindowScaling(WindowCalibrator):
             n = max(min(len(first), len(drawn[other])), 2)
             pairs.append(np.concatenate([first[:n:2], drawn[other][1:n:2]]))
         a, variance = np.vstack([single, [fit(g) for g in pairs]]).T
-        x = [self._statistics(_window(u[g], w[g])) for g in groups + pairs]
+        x = [self._statistics(_summarize(u[g], w[g])) for g in groups + pairs]
         # Domains with equal class counts probably contain the same images. Then their sampling
         # errors are correlated.
         class_counts = {np.bincount(y[g], w[g]).tobytes() for g in groups[1:]}
@@ -302,9 +301,9 @@ def _margin(xp: Any, u: Array) -> Array:
     return top[:, :1] - top[:, 1:]
 
 
-def _window(u: FloatArray, weight: FloatArray) -> WindowStatistics:
+def _summarize(u: FloatArray, weight: FloatArray) -> WindowStatistics:
     """Return the statistics of weighted samples from their scaled log-probabilities."""
-    p = softmax(np_compat, u)
+    p = softmax(np, u)
     predicted, sums = p.argmax(axis=1), (weight, weight * p.max(axis=1))
     return WindowStatistics(
         *(np.bincount(predicted, part, p.shape[1]).astype(np.float64) for part in sums)
