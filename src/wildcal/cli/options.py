@@ -95,7 +95,7 @@ bootstrap_options = combined(_n_bins_option, n_bootstrap_option, seed_option)
 """The command gets `n_bins`, `n_bootstrap` and `seed`."""
 evaluation_options = combined(
     _n_bins_option,
-    _n_bootstrap_option(None, "  [200; 0 above 2 million samples]"),
+    _n_bootstrap_option(None, "  [200; 0 above 500,000 samples]"),
     seed_option,
 )
 """The same, where the default of `n_bootstrap` depends on the number of samples."""

@@ -73,7 +73,7 @@ def evaluate(
     n_bins
         Bins of binned errors and of the reliability curve.
     n_bootstrap
-        Bootstrap replicates of the intervals, 0 for none. Default: 200, none above 2 million
+        Bootstrap replicates of the intervals, 0 for none. Default: 200, none above 500,000
         samples.
     level, seed
         Level of the intervals, and random seed of the bootstrap.
@@ -138,7 +138,7 @@ def evaluate_scores(
         n_ood=len(scores) - len(known),
         n_bins=n_bins,
         n_bootstrap=options.n_bootstrap or 0,
-        notes=_zero_note(inside) if "nll" in estimates else (),
+        notes=_zero_note(known) if "nll" in estimates else (),
         level=level,
         reliability=compute_reliability(known, n_bins=n_bins, level=level),
         isotonic=compute_isotonic_reliability(known),

@@ -17,7 +17,7 @@ from wildcal.metrics.registry import METRICS, WITH_FLOOR, Metric, get_metric
 
 DEFAULT_BOOTSTRAP: Final = 200
 # Above this number of samples no intervals are computed unless asked for.
-MAX_SAMPLES: Final = 2_000_000
+MAX_SAMPLES: Final = 500_000
 # Weights in memory at the same time.
 _BLOCK_ENTRIES: Final = 1 << 22
 
@@ -28,7 +28,7 @@ class Options:
 
     n_bins: int = 15
     n_bootstrap: int | None = None
-    """Replicates of intervals, 0 for none. None: 200, or none above 2 million samples."""
+    """Replicates of intervals, 0 for none. None: 200, or none above 500,000 samples."""
     level: float = 0.95
     seed: int = 0
 
