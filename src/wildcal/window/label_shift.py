@@ -171,7 +171,8 @@ class LabelShiftEM(WindowCalibrator):
         n, k = p.shape
         observed = np.bincount(self._cell(p), minlength=2 * k).astype(np.float64)
         expected = n * found.prior @ self.cells_
-        scale = 1 + self._ratio(p)  # the cells of source samples vary too
+        # Adds the variance of the cells, from source samples with the weights q / pi.
+        scale = 1 + self._ratio(p) * float(found.prior @ (found.prior / self.prior_))
         small = expected < _MIN_EXPECTED
         observed = np.append(observed[~small], observed[small].sum())
         expected = np.append(expected[~small], max(expected[small].sum(), 1.0))
