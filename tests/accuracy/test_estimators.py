@@ -392,3 +392,17 @@ def test_the_estimate_for_tied_source_samples_is_their_accuracy(name):
 def test_errors(call, message, estimators, shifted):
     with pytest.raises(InputError, match=message):
         call(estimators["atc-ne"], shifted[0])
+
+
+@pytest.mark.filterwarnings("ignore:.*other estimates have at least this error")
+@pytest.mark.parametrize("name", ["ac", "cot"])
+def test_intervals_include_the_error_on_source_samples(name):
+    """The temperature is right on average over logits, so the mean confidence is not."""
+    rng = np.random.default_rng(0)
+    size, predicted = rng.choice([1.0, 4.0], 4000), rng.integers(2, size=4000)
+    y = np.where(rng.random(4000) < np.where(size > 1, 0.8, 0.95), predicted, 1 - predicted)
+    logits = size[:, None] * np.eye(2)[predicted]
+    estimator = get_estimator(name).fit(logits[:2000], y[:2000])
+    found = estimator.estimate(logits[2000:])
+    assert found.value < 0.85
+    assert found.low < (predicted == y)[2000:].mean() < found.high
