@@ -463,12 +463,15 @@ def _make_profile(samples: validation.Samples, input: str) -> Profile:
     bins = arrays.confidence_bins(confidence)
     accuracy = float(w @ correct / w.sum())
     fitted = arrays.fit_threshold(confidence, accuracy, arrays.CONFIDENCE_ROUNDING, w)
+    k, n_bins = samples.n_classes, arrays.N_CONFIDENCE_BINS
+    groups = (predicted, k), (bins, n_bins), (samples.y, k)
+    counts = [np.bincount(index, w, size).astype(np.float64) for index, size in groups]
     return Profile(
         n_samples=math.ceil(w.sum()),
         accuracy=accuracy,
-        class_counts=np.bincount(predicted, w, samples.n_classes),
-        histogram=np.bincount(bins, w, arrays.N_CONFIDENCE_BINS),
+        class_counts=counts[0],
+        histogram=counts[1],
         atc_threshold=min(fitted[0], 1.0),  # infinite if all are wrong
         atc_tie_share=fitted[1],
-        label_counts=np.bincount(samples.y, w, samples.n_classes),
+        label_counts=counts[2],
     )
