@@ -378,3 +378,14 @@ def test_the_estimate_for_tied_source_samples_is_their_accuracy(name):
 def test_errors(call, message, estimators, shifted):
     with pytest.raises(InputError, match=message):
         call(estimators["atc-ne"], shifted[0])
+
+
+def test_intervals_include_the_error_on_source_samples():
+    """The temperature is right on average over logits, so the mean confidence is not."""
+    rng = np.random.default_rng(0)
+    size = rng.choice([1.0, 4.0], 4000)
+    y = (rng.random(4000) < np.where(size > 1, 0.8, 0.95)).astype(int)
+    X = size[:, None] * [0.0, 1.0]
+    with pytest.warns(CalibrationWarning, match="at least this error"):
+        found = AC().fit(X[:2000], y[:2000]).estimate(X[2000:])
+    assert found.low < y[2000:].mean() < found.high

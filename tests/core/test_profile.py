@@ -59,6 +59,14 @@ def test_tied_confidences():
     assert 0 < profile.atc_tie_share < 1
 
 
+def test_a_weight_of_two_repeats_the_sample():
+    rng = np.random.default_rng(0)
+    z, y, w = rng.normal(size=(90, 3)).round(1), rng.integers(3, size=90), rng.integers(4, size=90)
+    repeated = np.repeat(np.arange(90), w)
+    weighted = Identity().fit(z, y, sample_weight=w).profile_
+    assert encode(weighted) == encode(Identity().fit(z[repeated], y[repeated]).profile_)
+
+
 def test_files_without_ties_are_as_before():
     fitted = Identity().fit([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]], [0, 1, 1])
     assert "atc_tie_share" not in encode(fitted)["profile_"]

@@ -67,11 +67,14 @@ def test_frequencies_and_loss_under_label_shift(fitted):
     assert not adapted.preserves_accuracy
 
 
-def test_standard_errors_are_those_of_repeated_windows(fitted):
-    found = [fitted.estimate_prior(draw(1000, RARE, seed=s)[0]) for s in range(100, 160)]
-    spread = np.std([each.prior for each in found], axis=0)
-    # The error includes that of drawing labels.
-    assert np.mean([e.standard_error for e in found], axis=0) == pytest.approx(spread, rel=0.35)
+@pytest.mark.parametrize("prior", [EQUAL, RARE])
+def test_standard_errors_include_those_of_few_source_samples(prior):
+    errors = []
+    for seed in range(25):
+        fitted = LabelShiftEM().fit(*draw(500, EQUAL, seed, 1.5))
+        found = fitted.estimate_prior(draw(4000, prior, 500 + seed, 1.5)[0])
+        errors.append((found.prior - prior) / found.standard_error)
+    assert 0.75 < np.sqrt(np.mean(np.square(errors))) < 1.25  # 2.3 for the window alone
 
 
 def test_a_base_that_is_given_is_used():

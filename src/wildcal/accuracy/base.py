@@ -341,6 +341,9 @@ class AccuracyEstimator(BaseEstimator, ABC):
     def _margins(self, value: float, n: int) -> tuple[float, float]:
         """Return how far the interval reaches below and above the estimate."""
         variance = self._sampling_variance(value, n)
+        # The error on source samples, beyond noise.
+        bias = self.source_value_ - self.source_accuracy_
+        variance += max(bias**2 - self.error_variance_ / self.n_source_, 0.0)
         variance += self.relative_error_**2 * self._squared_fall(value, n)
         margin = _Z * float(np.sqrt(variance))
         return margin, margin

@@ -218,17 +218,23 @@ def confidence_bins(confidence: NDArray[Any]) -> IntArray:
 
 
 def fit_threshold(
-    scores: NDArray[Any], accuracy: float, rounding: float = _ROUNDING
+    scores: NDArray[Any],
+    accuracy: float,
+    rounding: float = _ROUNDING,
+    weight: FloatArray | float = 1.0,
 ) -> tuple[float, float]:
     """Return the threshold of `share_above`, and what a score at it counts.
 
-    The mean of `share_above` of these scores is the accuracy, also where scores are equal.
+    The weighted mean of `share_above` of these scores is the accuracy, also where scores are equal.
     """
-    n_right = round(len(scores) * accuracy)
-    threshold = float(np.append(np.sort(scores), np.inf)[len(scores) - n_right]) - rounding
-    n_above = int((scores >= threshold + 2 * rounding).sum())
-    n_tied = int((scores >= threshold).sum()) - n_above
-    return threshold, (n_right - n_above) / max(n_tied, 1)
+    order, weight = np.argsort(scores), np.broadcast_to(weight, len(scores))
+    cumulated = np.cumsum(weight[order])
+    n_right = round(float(cumulated[-1]) * accuracy, 6)
+    first = np.searchsorted(cumulated, cumulated[-1] - n_right, side="right")
+    threshold = float(np.append(scores[order], np.inf)[first]) - rounding
+    n_above = float(weight @ (scores >= threshold + 2 * rounding))
+    n_tied = float(weight @ (scores >= threshold)) - n_above
+    return threshold, (n_right - n_above) / (n_tied or 1.0)
 
 
 def share_above(

@@ -167,7 +167,7 @@ class Calibrator(BaseEstimator, ABC):
         self._check_finite()
         source = samples.subset(samples.is_source)
         self.profile_ = _make_profile(source, input)
-        n_wrong = round((1 - self.profile_.accuracy) * len(source))
+        n_wrong = round((1 - self.profile_.accuracy) * self.profile_.n_samples)
         notes = [*samples.warnings, *info.warnings]
         others = self._mistake_warnings(n_wrong) + self._frequency_warnings(source)
         notes += self._one_class_warnings(source) or others
@@ -479,18 +479,21 @@ def _brief(value: Any) -> str:
 
 def _make_profile(samples: validation.Samples, input: str) -> Profile:
     """Return the profile of in-distribution samples."""
-    predicted = samples.logits.argmax(axis=1)
+    predicted, w = samples.logits.argmax(axis=1), samples.weight
     correct = samples.y == (1 if input == "confidence" else predicted)
     confidence = arrays.uncalibrated_confidence(samples.logits, input).astype(np.float64)
     bins = arrays.confidence_bins(confidence)
-    accuracy = float(correct.mean())
-    threshold, tie_share = arrays.fit_threshold(confidence, accuracy, arrays.CONFIDENCE_ROUNDING)
+    accuracy = float(w @ correct / w.sum())
+    fitted = arrays.fit_threshold(confidence, accuracy, arrays.CONFIDENCE_ROUNDING, w)
+    k, n_bins = samples.n_classes, arrays.N_CONFIDENCE_BINS
+    groups = (predicted, k), (bins, n_bins), (samples.y, k)
+    counts = [np.bincount(index, w, size).astype(np.float64) for index, size in groups]
     return Profile(
-        n_samples=len(correct),
+        n_samples=math.ceil(w.sum()),
         accuracy=accuracy,
-        class_counts=np.bincount(predicted, minlength=samples.n_classes),
-        histogram=np.bincount(bins, minlength=arrays.N_CONFIDENCE_BINS),
-        atc_threshold=min(threshold, 1.0),  # infinite if all are wrong
-        atc_tie_share=tie_share,
-        label_counts=np.bincount(samples.y, samples.weight, samples.n_classes).astype(np.float64),
+        class_counts=counts[0],
+        histogram=counts[1],
+        atc_threshold=min(fitted[0], 1.0),  # infinite if all are wrong
+        atc_tie_share=fitted[1],
+        label_counts=counts[2],
     )

@@ -13,7 +13,7 @@ from wildcal.core.exceptions import InputError
 from wildcal.core.validation import check_number
 from wildcal.metrics._scores import MAX_BINS, Scores, check_scores
 from wildcal.metrics.calibration_error import compute_noise_floor, noise_limit
-from wildcal.metrics.registry import METRICS, WITH_FLOOR, Metric, get_metric
+from wildcal.metrics.registry import DEBIASED, METRICS, WITH_FLOOR, Metric, get_metric
 
 DEFAULT_BOOTSTRAP: Final = 200
 # Above this number of samples no intervals are computed unless asked for.
@@ -189,7 +189,8 @@ def estimate(
 
     The interval of an error with a noise floor is that of the error without its upward bias. It
     reaches down to 0 if a calibrated model has such a value by chance. It is also the interval of
-    `excess_ece`.
+    `excess_ece`. Other errors are reflected as squares, because noise adds to the square of a gap;
+    debiased ones, which have it in replicates only, are reflected at the mean of the replicates.
     """
     n_bins, level = options.n_bins, options.level
     known = scores.in_distribution
@@ -199,7 +200,12 @@ def estimate(
         error = estimate(METRICS["ece"], known, options, raw)
         return _around(error.value - floor, error.low, error.high)
     value = float(metric.of(scores, scores.weight, n_bins))
-    low, high = interval(metric.kind, value, replicates, level)
+    kind = metric.kind
+    if kind == "error" and metric.name not in WITH_FLOOR and replicates is not None:
+        center = replicates if metric.name in DEBIASED else value
+        squares = value**2 + np.mean(np.square(center)) - replicates**2
+        kind, replicates = "share", np.sqrt(np.maximum(squares, 0.0))
+    low, high = interval(kind, value, replicates, level)
     if metric.name not in WITH_FLOOR:
         return _around(value, low, high)
     event = known.positive if metric.needs == "binary" else known

@@ -110,6 +110,9 @@ METRICS: Final[dict[str, Metric]] = {metric.name: metric for metric in _ENTRIES}
 WITH_FLOOR: Final = ("ece", "binary_ece")
 """Errors with a noise floor."""
 
+DEBIASED: Final = ("debiased_l2_ce",)
+"""Errors without the upward bias of the others."""
+
 RENAMED: Final = {
     "sce": "classwise_ece",
     "equal_mass_ece": "adaptive_ece",

@@ -150,16 +150,15 @@ class DriftState:
         )
 
 
-def _factors(counts: IntArray, n: int, level: float, steps: FloatArray) -> FloatArray:
-    """Return likelihood ratios of x = 0 and x = 1, shape (2, len(counts), 2 len(steps)).
+def _factors(k: FloatArray, n: int, level: float, steps: FloatArray) -> FloatArray:
+    """Return likelihood ratios of x = 0 and x = 1, shape (2, len(k), 2 len(steps)).
 
     They are for larger probabilities than the upper end of the Clopper-Pearson interval, then for
     smaller ones than its lower end. Where an end is 0 or 1 they are 1: nothing is bet.
     """
-    k = counts.astype(np.float64)
     with np.errstate(invalid="ignore"):
-        high = np.where(k < n, betaincinv(k + 1, np.maximum(n - k, 1), 1 - level), 1.0)
-        low = np.where(k > 0, betaincinv(np.maximum(k, 1), n - k + 1, level), 0.0)
+        high = np.where(k < n, betaincinv(k + 1, np.where(k < n, n - k, 1), 1 - level), 1.0)
+        low = np.where(k > 0, betaincinv(np.where(k > 0, k, 1), n - k + 1, level), 0.0)
     found = []
     for end, sign in ((high, 1.0), (low, -1.0)):
         bet = (end > 0) & (end < 1)

@@ -107,7 +107,9 @@ class LabelShiftEM(WindowCalibrator):
         k = data.n_classes
         self.medians_ = np.ones(k)
         for each in np.unique(predicted):
-            self.medians_[each] = np.median(confidence[predicted == each])
+            part = predicted == each
+            middle = {"weights": data.weight[part], "method": "inverted_cdf"}
+            self.medians_[each] = np.quantile(confidence[part], 0.5, **middle)
         counts = np.zeros((k, 2 * k))
         np.add.at(counts, (data.y, self._cell(p)), data.weight)
         total = counts.sum(axis=1, keepdims=True)
@@ -154,15 +156,22 @@ class LabelShiftEM(WindowCalibrator):
         basis = np.linalg.qr(np.hstack([np.ones((k, 1)), np.eye(k)[:, 1:]]))[0][:, 1:]
         information = basis.T @ (ratio.T @ ratio) @ basis
         variance = ((basis @ np.linalg.pinv(information, hermitian=True)) * basis).sum(axis=1)
-        return PriorEstimate(q, np.sqrt(np.maximum(variance, 0)))
+        # Known labels would leave q (1 - q) / n. The rest comes from source samples as well.
+        rest = np.maximum(variance - q * (1 - q) / len(p), 0)
+        return PriorEstimate(q, np.sqrt(np.maximum(variance, 0) + self._ratio(p) * rest))
+
+    def _ratio(self, p: FloatArray) -> float:
+        """Return the number of samples of a window divided by that of source samples."""
+        assert self.profile_ is not None
+        return len(p) / self.profile_.n_samples
 
     def _warn(self, p: FloatArray, found: PriorEstimate) -> None:
         """Warn if label shift does not explain a window, or if the frequencies are uncertain."""
         n, k = p.shape
         observed = np.bincount(self._cell(p), minlength=2 * k).astype(np.float64)
         expected = n * found.prior @ self.cells_
-        # Adds the variance of the frequencies of source samples.
-        scale = 1 + n / max(float(self.fit_info_.n_samples), 1.0)
+        # Adds the variance of the cells, from source samples with the weights q / pi.
+        scale = 1 + self._ratio(p) * float(found.prior @ (found.prior / self.prior_))
         small = expected < _MIN_EXPECTED
         observed = np.append(observed[~small], observed[small].sum())
         expected = np.append(expected[~small], max(expected[small].sum(), 1.0))
