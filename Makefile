@@ -135,7 +135,7 @@ bench: $(VENV)/bench.done
 	$(BIN)/python benchmarks/peers.py --output benchmarks/peers.csv
 	$(BIN)/python benchmarks/corruptions.py --size 224 --peer $(BIN)/python --output benchmarks/corruptions.csv
 
-# Compare all calibrators with other libraries on real predictions: three hours; an interrupted run
+# Compare all calibrators with other libraries on real predictions: an hour; an interrupted run
 # continues. PUBLISHED=FOLDER has copies of the repositories that benchmarks/leaderboard/README.md lists.
 leaderboard leaderboard-small: export OMP_NUM_THREADS := 1
 leaderboard leaderboard-small: export PYTHONWARNINGS := ignore
