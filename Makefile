@@ -67,7 +67,7 @@ old:
 	$(VENV)-old/bin/python -m pip wheel --quiet --no-deps --wheel-dir $(VENV)-old/wheels \
 		$(VENV)-old/source $(VENV)-old/source/packages/suites
 	$(VENV)-old/bin/python -m pip install --quiet --force-reinstall --no-deps $(VENV)-old/wheels/*.whl
-	$(VENV)-old/bin/python -m pip install --quiet "wildcal[tables,safetensors,shift,sklearn]"
+	$(VENV)-old/bin/python -m pip install --quiet "wildcal[tables,safetensors,shift,sklearn,onnx]"
 
 # Tests run in one process per core. More threads in each would compete for the cores.
 test test-on test-whole-on test-minimal test-oldest: export OMP_NUM_THREADS := 1

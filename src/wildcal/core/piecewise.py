@@ -59,18 +59,43 @@ def step_function(xp: Any, x: Array, knots: Array, values: Array) -> Array:
 def interpolate(xp: Any, x: Array, knots: Array, values: Array, slope: Array) -> Array:
     """Return the linear interpolation of `values` at `x`, constant beyond the outer knots."""
     if is_numpy(xp) and knots.ndim == 1:
-        is_fortran = x.flags.f_contiguous  # the order of the result is that of x
-        found = np.interp(x.T, knots, values).T if is_fortran else np.interp(x, knots, values)
-        return found.astype(x.dtype, copy=False)
+        if x.flags.f_contiguous:  # the order of the result is that of x
+            return _interpolate_numpy(x.T, knots, values).T
+        return _interpolate_numpy(x, knots, values)
     if is_numpy(xp) and (len(x) > 128 or len(knots) < 32):  # else a call per column is slower
-        columns = [np.interp(*column) for column in zip(x.T, knots, values, strict=True)]
-        return np.stack(columns).T.astype(x.dtype, copy=False)
+        columns = [_interpolate_numpy(*column) for column in zip(x.T, knots, values, strict=True)]
+        return np.stack(columns).T
     at = clip(xp, count_below(xp, x, knots) - 1, 0, knots.shape[-1] - 1)
     at = at + _first_entries(xp, x, knots)
     knot, value, rise = (
         _take(xp, xp.reshape(table, (-1,)), at, x) for table in (knots, values, slope)
     )
     return value + rise * clip(xp, x - knot, 0, None)
+
+
+def _interpolate_numpy(x: Array, knots: Array, values: Array) -> Array:
+    """Return np.interp(x, knots, values) for 0 <= x, in half the time where many values are flat.
+
+    The leading bits of a positive float are the number of its cell. A table has the value of each
+    cell in which the function is constant, as isotonic regressions mostly are.
+    """
+    if x.size < 1024:
+        return np.interp(x, knots, values).astype(x.dtype, copy=False)
+    integer: Any = np.int32 if x.itemsize == 4 else np.int64
+    n_bits, bias = (23, 127) if x.itemsize == 4 else (52, 1023)
+    shift, first = n_bits - 6, (bias - 24) << 6  # 64 cells in each of the octaves from 2**-24 to 1
+    cells = np.arange(first, (bias << 6) + 1, dtype=integer) << shift
+    edges = cells.view(x.dtype)
+    edges[0] = 0.0
+    count = np.searchsorted(knots, edges, side="right")
+    low = np.clip(count - 1, 0, None)
+    high = np.clip(np.append(count[1:], count[-1]), None, len(knots) - 1)
+    flat = (high - low <= 1) & (values[low] == values[high])
+    table = np.where(flat, values[low], np.nan)
+    result = table.take((x.view(integer) >> shift) - first, mode="clip")
+    other = np.isnan(result)
+    result[other] = np.interp(x[other], knots, values)
+    return result
 
 
 def _first_entries(xp: Any, x: Array, knots: Array) -> Array:
