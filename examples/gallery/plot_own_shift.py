@@ -1,6 +1,6 @@
 """A corruption of your own, to a report.
 
-Cameras fail in ways that no benchmark has: dead rows of pixels. Make the fault at five severities, write the
+Cameras fail in ways that no benchmark has: dead rows of pixels. Simulate this at five severities, write the
 logits of your model as a suite, and run the methods on it.
 """
 
@@ -48,8 +48,8 @@ for k in range(1, 6):
 writer.finish()
 
 # %%
-# The benchmark, and one HTML file to send. Energy scaling is not among the methods: probabilities have lost
-# the energy of the logits.
+# The benchmark, and one HTML file to send. Energy scaling is not among the methods: probabilities have no
+# free energy.
 
 suite = Suite.open(folder / "cameras")
 results = run_benchmark(

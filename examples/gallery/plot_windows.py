@@ -1,7 +1,7 @@
 """A window of unlabelled samples, by its size.
 
-`WindowScaling` adapts to an unlabelled window of test samples. It learns from labelled samples of other domains
-how. How large must the window be?
+`WindowScaling` adapts to an unlabelled window of test samples. It learns how from labelled samples
+of other domains. How large must the window be?
 """
 
 import matplotlib.pyplot as plt

@@ -12,9 +12,9 @@ from wildcal.cli.output import print_result, text_table
 @click.command()
 @common.json_option
 def methods(as_json: bool) -> None:
-    """List the methods: what they use, whether the predicted class stays, and the reference.
+    """List the methods: what they use, whether they preserve the predicted class, the reference.
 
-    Density-aware calibration goes before any of them: dac+ets.
+    Density-aware calibration combines with any of them: dac+ets.
 
     \b
     Example:

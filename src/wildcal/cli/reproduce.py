@@ -56,8 +56,8 @@ def reproduce(
 ) -> None:
     """Make the tables, figures and claims of the paper on energy scaling from suites.
 
-    ARTIFACT is table1 to table9, fig1, fig3 to fig9, claims, or all, the default. What suites do
-    not have is named with the command that makes it.
+    ARTIFACT is table1 to table9, fig1, fig3 to fig9, claims, or all, the default. If a suite
+    lacks something, a message has the command that adds it.
 
     \b
     Example:

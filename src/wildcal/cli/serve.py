@@ -57,7 +57,7 @@ def serve(
 ) -> None:
     """Serve saved calibrators by the Open Inference Protocol, as KServe and Triton do.
 
-    The address itself shows a live page: estimated accuracy, drift and alerts of each stream.
+    The root URL is a dashboard: estimated accuracy, drift and alerts of each stream.
     /metrics is for Prometheus. Needs the extra `serve`.
 
     \b

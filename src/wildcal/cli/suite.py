@@ -124,7 +124,7 @@ def show(name: str, each: bool, verify: bool, as_json: bool) -> None:
 @common.columns_options
 @common.output_option
 def create(calibration: Path, test: Path, output: Path, **options: Any) -> None:
-    """Make a suite of files of samples. It is one file if -o ends in .npz, else a folder.
+    """Make a suite from files of samples. It is one file if -o ends in .npz, else a folder.
 
     Probabilities are kept as log-probabilities: methods that use the free energy are left out.
 

@@ -44,8 +44,8 @@ def train(
 ) -> None:
     """Train a network on the CIFAR images in the folder DATA.
 
-    The last tenth of the training images (45,000 to 49,999) is not learned from; `wildcal extract`
-    takes its calibration samples there. A checkpoint is written after every epoch, and --resume
+    The last tenth of the training images (45,000 to 49,999) is not used; `wildcal extract`
+    takes its calibration samples from it. A checkpoint is written after every epoch, and --resume
     continues after the last one.
 
     \b
