@@ -1,9 +1,10 @@
 """Speed and faults of `wildcal serve`, each with its limit.
 
-    python benchmarks/serve.py --output benchmarks/serve.csv    a few minutes; --only NAME for one
+    python benchmarks/serve.py --output benchmarks/serve.csv    two minutes; --only NAME for one
 
 Times are ratios to a FastAPI route that parses the same body and returns a constant, on the same
-kind of server, with turns of both in one run. All load is on 127.0.0.1.
+kind of server, with turns of both in one run. All load is on 127.0.0.1. The command
+`schemathesis` must be installed.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Results on the installed suites that README and docs show: tables and reliability curves.
 
-    python benchmarks/studies/shipped.py          write shipped/NAME.csv, a few minutes
+    python benchmarks/studies/shipped.py          write shipped/NAME.csv, ten seconds
     python benchmarks/studies/shipped.py demo     only this one
     python docs/make.py                           then, for the pages
 

@@ -15,7 +15,7 @@ from wildcal.core.arrays import FloatArray, confidence_bins, uncalibrated_confid
 from wildcal.core.calibrator import Calibrator
 from wildcal.core.conversion import to_logits
 from wildcal.core.exceptions import InputError
-from wildcal.monitor.drift import DriftTest
+from wildcal.monitor.drift import BLOCK, DriftTest
 from wildcal.monitor.labels import DelayedLabels
 from wildcal.monitor.result import MonitorResult, MonitorStatus
 from wildcal.monitor.ring import N_BUCKETS, Ring
@@ -94,7 +94,8 @@ class Monitor:
         self._profile = calibrator.profile_
         self._test = DriftTest(self._profile, self.false_alert_rate)
         self._fingerprint = fingerprint(calibrator, estimator)
-        self._state = self._empty()
+        self._held = self._empty()
+        self._waiting: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]] = []
         try:
             self.adapted()
         except InputError as error:
@@ -107,7 +108,7 @@ class Monitor:
     def new(self) -> Self:
         """Return a monitor with the same options and no samples."""
         other = copy.copy(self)
-        other._state = self._empty()
+        other._held, other._waiting = self._empty(), []
         return other
 
     def update(
@@ -136,10 +137,17 @@ class Monitor:
         else:
             predicted, calibrated = proba.argmax(axis=1), proba.max(axis=1)
         # From here on the state changes, and nothing raises.
-        alerts = self._add(x, calibrated, knn_distances)
+        near = (
+            validation.as_numpy(knn_distances, "knn_distances")
+            if self.calibrator.requires
+            else None
+        )
+        self._waiting.append((x, calibrated, near))
+        n_waiting = sum(len(each[0]) for each in self._waiting) + len(self._held.drift.pending)
+        alerts = self._take_waiting() if n_waiting >= BLOCK else ()
         for key, part in parts:
             own = predicted[part].tolist(), calibrated[part].tolist()
-            self._state.labels.remember(key, *own)
+            self._held.labels.remember(key, *own)
         return MonitorResult(proba, calibrated, predicted, alerts)
 
     def label(self, ids: str | Sequence[Any], y: Any) -> int:
@@ -288,7 +296,7 @@ class Monitor:
     def restored(self, document: dict[str, Any], path: str | Path = "the state") -> Self:
         """Return a monitor with these options and the state that `to_dict` returned."""
         other = self.new()
-        other._state = other._state.restored(document, self._fingerprint, path)
+        other._held = other._held.restored(document, self._fingerprint, path)
         for name in _OPTIONS:
             if document[name] != getattr(self, name):
                 raise InputError(
@@ -309,7 +317,7 @@ class Monitor:
                 "monitors",
             )
         new = self.new()
-        new._state = self._state.merged(other._state)
+        new._held = self._state.merged(other._state)
         return new
 
     def _empty(self) -> MonitorState:
@@ -317,19 +325,31 @@ class Monitor:
         window = Ring(np.zeros((N_BUCKETS, _CLASSES.start + 2 * k)))
         return MonitorState(window, self._test.start(), DelayedLabels())
 
-    def _add(
-        self, x: NDArray[Any], calibrated: NDArray[Any], knn_distances: Any
-    ) -> tuple[int, ...]:
-        """Add samples to the window and test them; return where alerts begin."""
-        kind, state = self.calibrator.input_, self._state
+    @property
+    def _state(self) -> MonitorState:
+        """The state, with the samples that wait for their block."""
+        if self._waiting:
+            self._take_waiting()
+        return self._held
+
+    def _take_waiting(self) -> tuple[int, ...]:
+        """Add waiting samples to the window and test them; return where alerts begin.
+
+        The samples of several calls take as long as those of one.
+        """
+        xs, calibrated, nears = zip(*self._waiting, strict=True)
+        self._waiting = []
+        x, p = np.concatenate(xs), np.concatenate(calibrated)
+        kind, state = self.calibrator.input_, self._held
         logits = unmask(to_logits(np, x.astype(np.float64), kind, self.calibrator.eps_))
         confidence = uncalibrated_confidence(logits, kind)
         bins = confidence_bins(confidence)
         above = self._profile.above_threshold(confidence)
-        for sums, part in self._fill(state.buckets, x, knn_distances):
-            sums[_N] += len(x[part])
+        near = None if nears[0] is None else np.concatenate(nears)
+        for sums, part in self._fill(state.buckets, x, near):
+            sums[_N] += len(p[part])
             sums[_ABOVE] += above[part].sum()
-            sums[_CALIBRATED] += calibrated[part].sum(dtype=np.float64)
+            sums[_CALIBRATED] += p[part].sum(dtype=np.float64)
             sums[_HISTOGRAM] += np.bincount(bins[part], minlength=N_BINS)
             if self.estimator is not None:
                 sums[_ESTIMATED] += self.estimator.statistics(x[part]).total
