@@ -249,9 +249,8 @@ def shift_table() -> str:
             here = results.where((results.kind == kind) | (kind is None))
             change = relative(here, m)
             worse = np.where(np.isnan(change), np.nan, change > WORSE)
-            line.append(
-                f"{percent(mean(change, here.data)[0])} / {percent(mean(worse, here.data)[0], 0)}"
-            )
+            parts = percent(mean(change, here.data)[0]), percent(mean(worse, here.data)[0], 0)
+            line.append(" / ".join(filter(None, parts)))
         lines.append(line)
     heads = [f"{k} ({int((results.kind == k).sum())} cells)" for k in kinds]
     return markdown(["method", *heads, "all"], lines)

@@ -142,6 +142,6 @@ def fit(method: str, known: Known) -> Calibrator:
     if not data:
         options = {"domain": domain[rows], "source_domain": source}
     scores = known.scores
-    if calibrator.requires_raw_logits and scores.input != "logits":
+    if calibrator.requires_raw_logits and not scores.has_energy:
         raise NotForThisData
     return calibrator.fit(scores.X[rows], known.predictions.y[rows], input=scores.input, **options)

@@ -136,6 +136,9 @@ def test_gde_is_the_agreement(estimators, shifted):
     second = second_of("gde", shifted[0])["second_logits"]
     agree = np.mean(shifted[0].argmax(axis=1) == second.argmax(axis=1))
     assert estimators["gde"].estimate(shifted[0], second_logits=second).value == agree
+    score = np.linspace(-3, 3, 40)
+    binary = GDE().fit(score, score > np.tile([-1, 1], 20), input="score")
+    assert binary.estimate(score, second_logits=-score).value == 0
 
 
 def test_cbpe_calibrates_a_class_that_temperature_scaling_cannot():

@@ -77,6 +77,10 @@ def test_a_failed_create_leaves_nothing(folder, capsys):
     before = listed()
     assert run(line.split()) == 1
     assert "label_column" in capsys.readouterr().err.replace("-", "_")
+    np.savez("proba.npz", proba=np.full((9, 3), 1 / 3), y=np.arange(9) % 3)
+    assert run("suite create --calibration val.npz --test proba.npz -o mine".split()) == 1
+    assert "no column is named logit_*" in capsys.readouterr().err
+    Path("proba.npz").unlink()
     assert listed() == before
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from wildcal.calibrators.temperature import TemperatureScaling
 from wildcal.core import validation
 from wildcal.core.arrays import Array, FloatArray, IntArray, in_blocks
-from wildcal.core.conversion import ONE_COLUMN
+from wildcal.core.conversion import ONE_COLUMN, to_logits
 from wildcal.core.estimator import BaseEstimator
 from wildcal.core.exceptions import InputError, NotFittedError
 from wildcal.core.registry import ESTIMATORS, import_class
@@ -287,7 +287,8 @@ class AccuracyEstimator(BaseEstimator, ABC):
                 raise InputError(
                     f"second_logits must be given to {type(self).__name__}.", "second_logits"
                 )
-            second = [self._checked(second_logits)]
+            checked = self._checked(second_logits)
+            second = [to_logits(np, checked, self.input_, self.calibrator_.eps_)]
             if len(second[0]) != len(x):
                 raise InputError(
                     f"second_logits must have {len(x)} samples, got {len(second[0])}.",

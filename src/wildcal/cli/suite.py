@@ -185,7 +185,8 @@ def write_suite(
                 " `wildcal evaluate` or `wildcal compare`.",
                 "input",
             )
-        columns = replace(columns, class_names=samples.class_names)
+        kind = columns.input or samples.input
+        columns = replace(columns, input=kind, class_names=samples.class_names)
         eps = smallest_positive(samples.X) if samples.input == "proba" else 1e-30
         n_classes = 2 if samples.X.ndim == 1 else samples.X.shape[1]
         names = samples.class_names or tuple(map(str, range(n_classes)))

@@ -154,11 +154,13 @@ class BenchmarkResults(Result):
         floors = tuple(_mean(m.estimate.floor for m in group) for group in groups)
         value, floor = float(np.mean(values)), float(np.mean(floors))
         drawn, level = self.replicates(suite, method, metric), self.suites[suite].level
-        low, high = interval(METRICS[metric].kind, value, drawn, level)
+        low, high = interval(METRICS[metric], value, drawn, level)
         if low is not None and high is not None and math.isnan(floor):
             low, high = min(low, value), max(high, value)
         if low is not None and value <= floor:
             low = 0.0
+        if len(groups) == len(groups[0]) == 1:  # a suite without shifts
+            low, high = groups[0][0].estimate.low, groups[0][0].estimate.high
         return Average(value, low, high, None if math.isnan(floor) else floor, values, floors)
 
     def difference(self, suite: str, a: str, b: str, metric: str | None = None) -> Difference:

@@ -165,17 +165,24 @@ def replicate(
 
 
 def interval(
-    kind: str, value: float, replicates: FloatArray | None, level: float = 0.95
+    metric: Metric | None, value: float, replicates: FloatArray | None, level: float = 0.95
 ) -> tuple[float, float] | tuple[None, None]:
-    """Return the ends of the bootstrap interval of a metric of a kind, see `Metric`.
+    """Return the ends of the bootstrap interval of a metric, or of a difference (None).
 
     Percentiles of the replicates. Calibration errors are biased upward on finite samples, and
     resampling adds the same bias again: their percentiles are reflected at the value, which
-    removes it, and limited to 0.
+    removes it, and limited to 0. Errors without a noise floor are reflected as squares, because
+    noise adds to the square of a gap; debiased ones, which have it in replicates only, are
+    reflected at the mean of the replicates.
     """
     used = np.empty(0) if replicates is None else replicates[np.isfinite(replicates)]
     if len(used) < 2 or np.isnan(value):
         return None, None
+    kind = "share" if metric is None else metric.kind
+    if metric is not None and kind == "error" and metric.name not in (*WITH_FLOOR, "excess_ece"):
+        center = used if metric.name in DEBIASED else value
+        squares = value**2 + np.mean(np.square(center)) - used**2
+        kind, used = "share", np.sqrt(np.maximum(squares, 0.0))
     low, high = np.quantile(used, [(1 - level) / 2, (1 + level) / 2]).tolist()
     if kind == "error":
         return max(2 * value - high, 0.0), max(2 * value - low, 0.0)
@@ -189,8 +196,7 @@ def estimate(
 
     The interval of an error with a noise floor is that of the error without its upward bias. It
     reaches down to 0 if a calibrated model has such a value by chance. It is also the interval of
-    `excess_ece`. Other errors are reflected as squares, because noise adds to the square of a gap;
-    debiased ones, which have it in replicates only, are reflected at the mean of the replicates.
+    `excess_ece`.
     """
     n_bins, level = options.n_bins, options.level
     known = scores.in_distribution
@@ -200,12 +206,7 @@ def estimate(
         error = estimate(METRICS["ece"], known, options, raw)
         return _around(error.value - floor, error.low, error.high)
     value = float(metric.of(scores, scores.weight, n_bins))
-    kind = metric.kind
-    if kind == "error" and metric.name not in WITH_FLOOR and replicates is not None:
-        center = replicates if metric.name in DEBIASED else value
-        squares = value**2 + np.mean(np.square(center)) - replicates**2
-        kind, replicates = "share", np.sqrt(np.maximum(squares, 0.0))
-    low, high = interval(kind, value, replicates, level)
+    low, high = interval(metric, value, replicates, level)
     if metric.name not in WITH_FLOOR:
         return _around(value, low, high)
     event = known.positive if metric.needs == "binary" else known
@@ -300,7 +301,7 @@ def paired_difference(
 def difference(value: float, replicates: FloatArray | None, level: float = 0.95) -> Difference:
     """Return a difference with the interval of its paired replicates, reflected at the value."""
     reflected = None if replicates is None else 2 * value - replicates
-    return Difference(value, *interval("share", value, reflected, level))
+    return Difference(value, *interval(None, value, reflected, level))
 
 
 def _checked(

@@ -179,7 +179,7 @@ def _mean_ece(results: BenchmarkResults, suite: str, method: str, severity: int)
     value, drawn = mean_over(results, suite, method, "ece", split_names(results, suite, severity))
     if drawn is None:
         return Estimate(value)
-    return Estimate(value, *interval(METRICS["ece"].kind, value, drawn, 0.95))
+    return Estimate(value, *interval(METRICS["ece"], value, drawn, 0.95))
 
 
 def _by_corruption(
