@@ -173,7 +173,7 @@ def interval(
     resampling adds the same bias again: their percentiles are reflected at the value, which
     removes it, and limited to 0. Errors without a noise floor are reflected as squares, because
     noise adds to the square of a gap; debiased ones, which have it in replicates only, are
-    reflected at the mean of the replicates.
+    reflected at the mean of the replicates. The interval is extended to the value itself.
     """
     used = np.empty(0) if replicates is None else replicates[np.isfinite(replicates)]
     if len(used) < 2 or np.isnan(value):
@@ -185,7 +185,7 @@ def interval(
         kind, used = "share", np.sqrt(np.maximum(squares, 0.0))
     low, high = np.quantile(used, [(1 - level) / 2, (1 + level) / 2]).tolist()
     if kind == "error":
-        return max(2 * value - high, 0.0), max(2 * value - low, 0.0)
+        low, high = max(2 * value - high, 0.0), 2 * value - low
     return min(low, value), max(high, value)
 
 
@@ -208,7 +208,7 @@ def estimate(
     value = float(metric.of(scores, scores.weight, n_bins))
     low, high = interval(metric, value, replicates, level)
     if metric.name not in WITH_FLOOR:
-        return _around(value, low, high)
+        return Estimate(value, low, high)
     event = known.positive if metric.needs == "binary" else known
     floor = float(compute_noise_floor(event, event.weight, n_bins=n_bins))
     # The limit is at most three times the floor.
