@@ -22,7 +22,9 @@ class WindowTemperature(WindowCalibrator):
         return 0.0
 
     def _adjustment_to(self, X: Any, knn_distances: Any) -> float:
-        return self._log_temperature(np.log(np.maximum(self._unadjusted(X, knn_distances), 1e-30)))
+        return self._log_temperature(
+            np.log(np.maximum(self._unadjusted_proba(X, knn_distances), 1e-30))
+        )
 
     def adapted_formula(self, xp: Any, z: Any, adjustment: Any, *inputs: Any) -> Any:
         """Return softmax(u / T)."""
