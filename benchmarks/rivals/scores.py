@@ -39,7 +39,7 @@ class _Score(AccuracyEstimator):
         return self
 
     def _statistics(self, window: Any, second_logits: Any) -> AccuracyStatistics:
-        z = self._checked(window, self.input_)
+        z = self._checked(window)
         value = float(np.polyval(self.line_, self._score(z)))
         return AccuracyStatistics(self.name, len(z), len(z) * value)
 
