@@ -177,10 +177,7 @@ def test_the_library_names_no_command_line_options():
         assert not named, f"{path.name}:{named[0].lineno} names a command or a flag"
 
 
-NOT_CODE = {
-    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
-    tokenize.ENDMARKER,
-}
+NOT_CODE = ("COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENDMARKER")
 
 
 def code_lines(path):
@@ -188,7 +185,7 @@ def code_lines(path):
     text = path.read_text("utf-8")
     lines = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in NOT_CODE:
+        if tokenize.tok_name[token.type] not in NOT_CODE:
             lines.update(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(ast.parse(text)):
         if isinstance(

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wildcal import CALIBRATORS
+from wildcal import CALIBRATORS, ConfidenceMatching
 
 ROOT = Path(__file__).parents[1]
 
@@ -34,15 +34,9 @@ def test_rule_takes_the_last_column_that_can_be_a_label(part):
 
     rng = np.random.default_rng(0)
     n = 1_000
-    frame = pd.DataFrame(
-        {
-            "first": rng.choice(["a", "b"], n),
-            "label": rng.choice(["x", "y", "z"], n),
-            "rare": np.where(np.arange(n) < 5, "p", "q"),
-            "number": rng.normal(size=n),
-            "id": [f"row {i}" for i in range(n)],
-        }
-    )
+    frame = pd.DataFrame({"first": rng.choice(["a", "b"], n), "label": rng.choice([*"xyz"], n)})
+    frame["rare"], frame["number"] = np.where(np.arange(n) < 5, "p", "q"), rng.normal(size=n)
+    frame["id"] = [f"row {i}" for i in range(n)]
     frame["copy"] = frame["label"].map({"x": 1, "y": 2, "z": 3})
     tables = part("tables")
     assert tables.find_label(frame) == "label"
@@ -141,3 +135,16 @@ def test_targets_are_read_from_the_results(part):
         header, rule, *lines = made().splitlines()
         assert lines
         assert {line.count("|") for line in (header, rule, *lines)} == {header.count("|")}
+
+
+def test_rivals_of_the_window_study_run(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    places = import_module("rivals").NAMES.values()
+    scores = import_module("rivals.scores")
+    rivals = [getattr(import_module(f"rivals.{m}"), c)() for m, c in (p.split(":") for p in places)]
+    kinds = (scores.NuclearNorm, scores.MaNo, scores.MDE)
+    rivals += [ConfidenceMatching(estimator=kind()) for kind in kinds]
+    X, y = two_classes(900)
+    for rival in rivals:
+        p = rival.fit(X, y, domain=np.arange(900) % 3).predict_proba(X[:100])
+        np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-6)
