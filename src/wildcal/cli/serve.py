@@ -91,6 +91,9 @@ def serve(
     service = Service(fitted, settings, watched)
     for stream in service.streams.all():
         say(f"Continuing {stream.model}/{stream.name} after sample {stream.monitor.n_samples:,}.")
+    if token_file is None and host not in ("127.0.0.1", "localhost", "::1"):
+        text = f"Warning: everybody who reaches {host} can use this server. Try --token-file."
+        click.echo(text, err=True)
     saved = run(service, host, port, lambda text: click.echo(text, err=True))
     if not saved:
         raise WildcalError(f"the streams could not be saved in {state}.")

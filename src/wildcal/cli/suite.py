@@ -153,6 +153,10 @@ def write_suite(
     common.check_test_file(test, calibration)
     columns = replace(columns, group_column=None)
     common.refuse_weights(columns, "suites")
+    if columns.domain_column is not None:
+        raise InputError(
+            "domain_column must be left out: each file of a suite is one domain.", "domain_column"
+        )
     if output.exists() or not output.parent.is_dir():
         problem = "not exist" if output.exists() else "be in a folder that exists"
         raise InputError(f"output must {problem}, got {output}.", "output")

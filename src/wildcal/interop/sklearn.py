@@ -29,6 +29,7 @@ with needs_extra("wildcal.interop.sklearn", "sklearn"):
     from sklearn.utils.validation import (
         _check_method_params,
         _num_samples,
+        assert_all_finite,
         check_is_fitted,
         has_fit_parameter,
     )
@@ -131,6 +132,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         """
         if y is None:
             raise InputError("requires y to be passed, but the target y is None.", "y")
+        assert_all_finite(np.asarray(y), input_name="y")
         check_classification_targets(y)
         X, y, weight = indexable(X, np.asarray(column_or_1d(y, warn=True)), sample_weight)
         weight = None if weight is None else np.asarray(weight)
