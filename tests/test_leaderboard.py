@@ -137,14 +137,13 @@ def test_targets_are_read_from_the_results(part):
         assert {line.count("|") for line in (header, rule, *lines)} == {header.count("|")}
 
 
+@pytest.mark.slow
 def test_rivals_of_the_window_study_run(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     places = import_module("rivals").NAMES.values()
     scores = import_module("rivals.scores")
     rivals = [getattr(import_module(f"rivals.{m}"), c)() for m, c in (p.split(":") for p in places)]
-    kinds = (scores.NuclearNorm, scores.MaNo, scores.MDE)
-    rivals += [ConfidenceMatching(estimator=kind()) for kind in kinds]
-    X, y = two_classes(900)
-    for rival in rivals:
+    kinds, (X, y) = (scores.NuclearNorm, scores.MaNo, scores.MDE), two_classes(900)
+    for rival in [*rivals, *(ConfidenceMatching(estimator=kind()) for kind in kinds)]:
         p = rival.fit(X, y, domain=np.arange(900) % 3).predict_proba(X[:100])
         np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-6)

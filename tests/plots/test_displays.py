@@ -77,6 +77,7 @@ KINDS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_display_has_numbers_and_files(displays, kind, tmp_path):
     display = displays[kind]
