@@ -12,7 +12,7 @@ from wildcal.calibrators.temperature import TemperatureScaling
 from wildcal.core.registry import CALIBRATORS, get_calibrator
 from wildcal.testing import make_suite
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::wildcal.CalibrationWarning")]
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::UserWarning")]
 FITTED = {name: testing._fit(get_calibrator(name)) for name in CALIBRATORS}
 
 
