@@ -143,6 +143,10 @@ def test_compare_models(folder, capsys):
         assert run([*line.split(), "--metrics", "nll", "--weight-column", "w", "--csv", "-"]) == 0
         values.append(capsys.readouterr().out.splitlines()[-1].split(",")[2])
     assert values[0] == values[1]
+    other = pd.read_csv("sharp.csv")
+    other.assign(w=other["w"] + 1).to_csv("other.csv", index=False)
+    assert run(["compare-models", "test.csv", "other.csv", "--weight-column", "w"]) == 1
+    assert "same weights" in capsys.readouterr().err
 
 
 def test_classes_are_those_of_the_first_file(folder, capsys):

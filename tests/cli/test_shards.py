@@ -220,7 +220,7 @@ def test_a_wrong_scheduler_is_one_line(here, capsys, needs):
     needs("distributed")
     assert run(f"fit data {DECLARED} --method ts -o ts.json -q".split()) == 0
     assert run("predict ts.json data -o out --scheduler nowhere".split()) == 1
-    assert "--scheduler must be 'local' or the address of a running" in capsys.readouterr().err
+    assert "--scheduler must be 'local' or the address of a Dask" in capsys.readouterr().err
 
 
 def test_threads_stop_at_a_wrong_file(here, capsys):

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from wildcal.cli import options as common
 from wildcal.cli.output import print_result
@@ -43,15 +44,17 @@ def compare_models(
     if len(source) == 1:
         raise click.UsageError("give at least two files.")
     models: dict[str, Any] = {}
-    ids: Any = None
+    first: Any = None
     for path in source:
         samples = common.read_labeled(path, columns)
         columns = replace(columns, class_names=samples.class_names)
         proba = probabilities(samples)
         input = samples.input if proba.ndim == 1 else None
-        if ids is not None and samples.id is not None and (samples.id != ids).any():
-            raise InputError(f"source must have the same ids in the same order, got {path}.")
-        ids = samples.id
+        first = samples if first is None else first
+        for what, name in (("ids", "id"), ("weights", "sample_weight")):
+            own, other = getattr(samples, name), getattr(first, name)
+            if own is not None and other is not None and not np.array_equal(own, other):
+                raise InputError(f"source must have the same {what} in the same order, got {path}.")
         name = path.stem if path.stem not in models else str(path)
         models[name] = (samples.y, proba)
     result = run(models, input=input, sample_weight=samples.sample_weight, **options)

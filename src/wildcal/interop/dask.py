@@ -97,10 +97,12 @@ def _client(scheduler: str) -> Any:
     try:
         if ":" not in scheduler:  # Dask would print a traceback after its own error
             raise ValueError("no address")
-        return Client(scheduler, timeout=_TIMEOUT, set_as_default=False)
+        client = Client(scheduler, timeout=_TIMEOUT, set_as_default=False)
+        client.wait_for_workers(1, timeout=_TIMEOUT)
     except (OSError, ValueError, TimeoutError) as error:
-        text = f"'local' or the address of a running Dask scheduler, got {scheduler!r}."
+        text = f"'local' or the address of a Dask scheduler with workers, got {scheduler!r}."
         raise InputError(f"scheduler must be {text}", "scheduler") from error
+    return client
 
 
 def partition_samples(frame: Any, columns: Columns, *, labels: bool) -> SampleSet:
