@@ -118,7 +118,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(line, said, capsys):
         ("predict ts.json val.npz -o x.csv", "--output must end in .npz, as the input does"),
         ("predict ts.json val.npz -o val.npz --overwrite", "--output must not be a file that is"),
         ("accuracy fit val.npz --weight-column w -o x.json", "--weight-column must be left out"),
-        ("suite create --calibration val.npz --test x.csv --domain-column d -o s", "--domain-column must"),
+        ("suite create --calibration val.npz --test x.npz --domain-column d -o x", "each file"),
         ("suite create --calibration val.npz --test x.npz --weight-column w -o x", "suites count"),
         ("evaluate val.npz --csv val.npz", "--csv must not be a file that is read, got val.npz."),
         ("evaluate val.npz --csv gone/x.csv", "--csv must be in a folder that exists, got gone/x"),
