@@ -278,7 +278,7 @@ def check_weight(sample_weight: Any, n: int) -> tuple[FloatArray, list[str]]:
     effective = relative.sum() ** 2 / (relative @ relative)
     note = (
         f"sample_weight sums to {total:.3g} for {n_weighted} samples, so the weights are not"
-        f" counts; they are rescaled to the effective number of samples, {effective:.1f}."
+        f" counts; they are rescaled to the effective number of samples, {effective:,.1f}."
     )
     return relative * (effective / relative.sum()), [note]
 

@@ -92,8 +92,8 @@ def run_benchmark(
         kept = Diagnostics(n_bins) if diagnostics else None
         try:
             data = read_calibration(suite, ood=ood, n_ood=n_ood)
-            has_all = methods is not None or suite.input == "logits"
-            used = [s for s in specs if has_all or not s.calibrator.requires_raw_logits]
+            with_energy = methods is not None or suite.input == "logits"
+            used = [s for s in specs if with_energy or not s.calibrator.requires_raw_logits]
             fitted, failed = _fit(name, used, data, progress)
             splits = splits_to_test(suite, data.ood_set)
             measured, gaps = _measure_splits(name, splits, fitted, chosen, options, kept, progress)

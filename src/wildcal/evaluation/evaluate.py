@@ -236,9 +236,9 @@ def subsets(scores: Scores, names: Sequence[Any], index: NDArray[Any]) -> dict[s
 
 def _zero_note(scores: Scores) -> tuple[str, ...]:
     """Return a note if the NLL has samples whose label has probability 0."""
-    n = int((scores.log_loss > 78).sum())
+    n = int((scores.log_loss > 78).sum())  # -log(1e-34) = 78.3
     text = f"NLL: a probability of 0 for the label counts as 1e-34 ({n:,} of {len(scores):,})."
-    return (text,) * (n > 0)
+    return (text,) if n else ()
 
 
 def _uncalibrated_accuracy(scores: Scores) -> float | None:
